@@ -64,6 +64,8 @@ class Slot {
   // Where the host writes elements before Start. 16-byte aligned. Not to be touched between Start and
   // Wait.
   virtual std::span<std::byte> staging() = 0;
+  // How many bytes of the host's memory it has taken: the staging buffer, and what else its work needs.
+  virtual std::uint64_t host_bytes() { return staging().size(); }
 
   // Says for which of the groups that share the backend the slot works from now on: `group` is a number.
   // Where starts have to queue for the same threads, each group gets the same time of them. Not to be called

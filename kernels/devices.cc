@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/slot_memory.h"
 #include "kernels/simt/simt_backend.h"
 #if defined(WARPFOLD_HAVE_CUDA)
 #include "kernels/cuda/cuda_backend.h"
@@ -69,6 +70,14 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, c
   const absl::StatusOr<std::vector<int>> ordinals = ParseGpus(device);
   if (!ordinals.ok()) return ordinals.status();
   return MakeCuda(*ordinals, options);
+}
+
+std::uint64_t HostBytesOfSlots(absl::string_view device, const BackendOptions& options) {
+  const bool is_gpu = ParseGpus(device).ok();
+  const std::size_t slot_bytes =
+      is_gpu && options.slot_bytes == 0 ? cuda::kDefaultSlotBytes : options.slot_bytes;
+  const std::uint64_t bytes = is_gpu ? cuda::MemoryOfSlot(slot_bytes).host_bytes : slot_bytes;
+  return static_cast<std::uint64_t>(options.slots) * bytes;
 }
 
 absl::Status ProbeMemory(absl::string_view device, const ProcessMemory& memory) {

@@ -28,6 +28,10 @@ absl::StatusOr<std::vector<int>> ParseGpus(absl::string_view device);
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, const BackendOptions& options,
                                                      std::string* note);
 
+// What the slots of one device that MakeBackend makes will take of the host's memory (Slot::host_bytes); for
+// "auto" as for the CPU.
+std::uint64_t HostBytesOfSlots(absl::string_view device, const BackendOptions& options);
+
 // Reads all bytes of `memory` on that of the GPUs which `device` names (ParseGpus) that has it. Statuses are
 // those of Backend::Open; UNAVAILABLE means that this process can use the device no more, which is what a
 // handle that was tampered with may do to it. So a process that can be spared should call this.

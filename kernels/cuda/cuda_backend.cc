@@ -21,6 +21,7 @@
 #include "kernels/cuda/fault.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/nvml.h"
+#include "kernels/cuda/slot_memory.h"
 #include "kernels/cuda/tuning.h"
 #include "kernels/error.h"
 
@@ -42,7 +43,9 @@ class CudaBackend : public Backend {
     std::vector<std::string> models;
     for (const int ordinal : ordinals) {
       const Gpu gpu = {.ordinal = ordinal, .device = static_cast<int>(gpus_.size())};
-      if (absl::Status status = Add(gpu, options.slots * slot_bytes, &models); !status.ok()) return status;
+      if (absl::Status status = Add(gpu, options.slots * MemoryOfSlot(slot_bytes).device_bytes, &models);
+          !status.ok())
+        return status;
     }
     // One of each GPU after the other: whoever takes the first ones has all of them.
     for (int i = 0; i < options.slots; ++i) {
@@ -104,9 +107,9 @@ class CudaBackend : public Backend {
     std::size_t all_bytes = 0;
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
     if (bytes > free_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("slots of ", bytes, " bytes are more than the ",
-                                                       free_bytes, " bytes that cuda:", gpu.ordinal,
-                                                       " has free"));
+      return absl::ResourceExhaustedError(absl::StrCat("slots take ", bytes,
+                                                       " bytes of the GPU, more than the ", free_bytes,
+                                                       " that cuda:", gpu.ordinal, " has free"));
     }
     char bus_id[32] = {};
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), gpu.ordinal));

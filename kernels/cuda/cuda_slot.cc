@@ -12,7 +12,9 @@
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/device_reducer.h"
 #include "kernels/cuda/gatherer.h"
+#include "kernels/cuda/registration.h"
 #include "kernels/cuda/segments/segment_reducer.h"
+#include "kernels/cuda/slot_memory.h"
 #include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
 
@@ -36,7 +38,8 @@ class CudaSlot : public Slot {
       if (event != nullptr) cudaEventDestroy(event);
     }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
-    // Both wait for all that the device has to do, so that no notice comes when this has gone.
+    // To free memory waits for all that was enqueued, also for notices that CUDA has yet to give: OnFinished
+    // finds this alive. To destroy a stream does not.
     cudaFreeHost(staging_);
     cudaFree(device_);
   }
@@ -69,6 +72,7 @@ class CudaSlot : public Slot {
   }
 
   std::span<std::byte> staging() override { return {staging_, bytes_}; }
+  std::uint64_t host_bytes() override { return MemoryOfSlot(bytes_).host_bytes; }
   std::uint64_t Capacity(const ReductionPlan& reduction) const override {
     return std::min(reducer_->Capacity(reduction),
                     bytes_ / reduction.leaf_bytes() * reduction.leaf_elements());
@@ -83,7 +87,7 @@ class CudaSlot : public Slot {
 
   absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
-    return Settled(Enqueue(reduction, first_element, element_count, staging_, true));
+    return Settled(Enqueue(reduction, first_element, element_count, {.data = staging_}));
   }
 
   std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory& memory,
@@ -94,8 +98,8 @@ class CudaSlot : public Slot {
   absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
                          std::uint64_t element_count, const Memory& memory,
                          std::uint64_t byte_offset) override {
-    return Settled(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
-                           !IsReducedInPlace(memory, byte_offset)));
+    return Settled(Enqueue(reduction, first_element, element_count,
+                           SourceOf(memory, byte_offset, !IsReducedInPlace(memory, byte_offset))));
   }
 
   absl::Status StartAcross(const ReductionPlan& reduction, std::uint64_t first_element,
@@ -127,7 +131,7 @@ class CudaSlot : public Slot {
   }
 
   absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
-    return Settled(EnqueueSegments(reduction, cut, staging_, true));
+    return Settled(EnqueueSegments(reduction, cut, {.data = staging_}));
   }
 
   absl::Status StartSegmentPieces(const ReductionPlan& reduction, const SegmentCut& cut,
@@ -140,9 +144,10 @@ class CudaSlot : public Slot {
   // Segments may begin at any element.
   absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
                                  std::uint64_t byte_offset) override {
-    const std::byte* const data = memory.data() + byte_offset;
-    const bool is_aligned = reinterpret_cast<std::uintptr_t>(data) % reduction.element_bytes() == 0;
-    return Settled(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
+    const auto address = reinterpret_cast<std::uintptr_t>(memory.data() + byte_offset);
+    const bool is_aligned = address % reduction.element_bytes() == 0;
+    return Settled(EnqueueSegments(reduction, cut,
+                                   SourceOf(memory, byte_offset, memory.host_can_read() || !is_aligned)));
   }
 
   // Also where the device failed: Wait then says so. An error of the question itself is cleared, or the next
@@ -193,11 +198,21 @@ class CudaSlot : public Slot {
            reinterpret_cast<std::uintptr_t>(memory.data() + byte_offset) % kVectorBytes == 0;
   }
 
+  // Where elements lie, and whether they are copied to the device's twin of the staging buffer.
+  struct Source {
+    const std::byte* data = nullptr;
+    bool is_copied = true;
+    bool is_registered = false;  // memory of the host, in parts
+  };
+  static Source SourceOf(const Memory& memory, std::uint64_t byte_offset, bool is_copied) {
+    return {memory.data() + byte_offset, is_copied, memory.host_can_read()};
+  }
+
   absl::Status Enqueue(const ReductionPlan& reduction, std::uint64_t first_element,
-                       std::uint64_t element_count, const std::byte* data, bool copies) {
-    absl::Status status = EnqueueCopy(data, copies ? element_count * reduction.element_bytes() : 0);
+                       std::uint64_t element_count, const Source& source) {
+    absl::Status status = EnqueueCopy(source, element_count * reduction.element_bytes());
     if (!status.ok()) return status;
-    return EnqueueKernels(reduction, first_element, element_count, copies ? device_ : data);
+    return EnqueueKernels(reduction, first_element, element_count, source.is_copied ? device_ : source.data);
   }
 
   absl::Status EnqueueKernels(const ReductionPlan& reduction, std::uint64_t first_element,
@@ -206,11 +221,11 @@ class CudaSlot : public Slot {
     return status.ok() ? EnqueueEnd() : status;
   }
 
-  absl::Status EnqueueSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
-                               bool copies) {
-    absl::Status status = EnqueueCopy(data, copies ? cut.ElementCount() * reduction.element_bytes() : 0);
+  absl::Status EnqueueSegments(const ReductionPlan& reduction, const SegmentCut& cut, const Source& source) {
+    const std::uint64_t elements = source.is_copied ? cut.ElementCount() : 0;  // a sum, where they vary
+    absl::Status status = EnqueueCopy(source, elements * reduction.element_bytes());
     if (!status.ok()) return status;
-    return EnqueueSegmentKernels(reduction, cut, copies ? device_ : data);
+    return EnqueueSegmentKernels(reduction, cut, source.is_copied ? device_ : source.data);
   }
 
   absl::Status EnqueueSegmentKernels(const ReductionPlan& reduction, const SegmentCut& cut,
@@ -222,12 +237,28 @@ class CudaSlot : public Slot {
     return StatusOf(cudaEventRecord(end_, stream_), "cudaEventRecord");
   }
 
-  // What is reduced in its place has no bytes to copy.
-  absl::Status EnqueueCopy(const std::byte* data, std::uint64_t byte_count) {
-    if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
-    if (byte_count > 0) {
-      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_, data, byte_count, cudaMemcpyDefault, stream_));
+  // What is reduced in its place has no end of copying either: an event takes a microsecond or two.
+  absl::Status EnqueueCopy(const Source& source, std::uint64_t byte_count) {
+    if (absl::Status begun = EnqueueBegin(); !begun.ok() || !source.is_copied) return begun;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(Copy(device_, source, byte_count));
+    return EnqueueCopied();
+  }
+
+  // No command crosses from one part of registered memory to the next.
+  cudaError_t Copy(std::byte* to, const Source& source, std::uint64_t byte_count) {
+    for (std::uint64_t done = 0; done < byte_count;) {
+      const std::byte* const from = source.data + done;
+      std::uint64_t count = byte_count - done;
+      if (source.is_registered) count = std::min<std::uint64_t>(count, BytesOfRegistration(from));
+      const cudaError_t error = cudaMemcpyAsync(to + done, from, count, cudaMemcpyDefault, stream_);
+      if (error != cudaSuccess) return error;
+      done += count;
     }
+    return cudaSuccess;
+  }
+
+  absl::Status EnqueueCopied() {
+    kernel_begin_ = copied_;
     return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
   }
 
@@ -236,17 +267,17 @@ class CudaSlot : public Slot {
     if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
     std::byte* to = device_;
     for (const MemoryPart& part : parts) {
-      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, part.memory->data() + part.byte_offset,
-                                                    part.byte_count, cudaMemcpyDefault, stream_));
+      WARPFOLD_RETURN_IF_CUDA_ERROR(
+          Copy(to, SourceOf(*part.memory, part.byte_offset, true), part.byte_count));
       to += part.byte_count;
     }
-    return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
+    return EnqueueCopied();
   }
 
   absl::Status EnqueueGather(std::span<const HostPiece> pieces, std::byte* to) {
     if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
     WARPFOLD_RETURN_IF_CUDA_ERROR(gatherer_->Launch(pieces, to, stream_));
-    return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
+    return EnqueueCopied();
   }
 
   absl::Status EnqueueStorePieces(std::byte* to, std::span<const HostPiece> pieces) {
@@ -259,7 +290,7 @@ class CudaSlot : public Slot {
     if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
     stores_ = true;
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, staging_, byte_count, cudaMemcpyHostToDevice, stream_));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
+    if (absl::Status status = EnqueueCopied(); !status.ok()) return status;
     return EnqueueEnd();
   }
 
@@ -267,6 +298,7 @@ class CudaSlot : public Slot {
   absl::Status EnqueueBegin() {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     stores_ = false;
+    kernel_begin_ = begun_;
     // The current device is a property of the calling thread.
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
     return StatusOf(cudaEventRecord(begun_, stream_), "cudaEventRecord");
@@ -292,8 +324,10 @@ class CudaSlot : public Slot {
     }
     float copy_ms = 0;
     float kernel_ms = 0;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&copy_ms, begun_, copied_));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&kernel_ms, copied_, reduced_));
+    if (kernel_begin_ == copied_) {
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&copy_ms, begun_, copied_));
+    }
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&kernel_ms, kernel_begin_, reduced_));
     if (end_ == returned_) {  // the way back counts as copying, too
       float back_ms = 0;
       WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&back_ms, reduced_, returned_));
@@ -311,8 +345,9 @@ class CudaSlot : public Slot {
   cudaEvent_t begun_ = nullptr;
   cudaEvent_t copied_ = nullptr;
   cudaEvent_t reduced_ = nullptr;
-  cudaEvent_t returned_ = nullptr;  // results of segments are on the host
-  cudaEvent_t end_ = nullptr;       // of the current work: one of the last two
+  cudaEvent_t returned_ = nullptr;      // results of segments are on the host
+  cudaEvent_t kernel_begin_ = nullptr;  // of the current work: one of the first two
+  cudaEvent_t end_ = nullptr;           // of the current work: one of the last two
   std::byte* staging_ = nullptr;
   std::byte* device_ = nullptr;
   std::unique_ptr<DeviceReducer> reducer_;

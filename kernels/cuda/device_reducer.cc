@@ -4,22 +4,19 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/matrix/tree_schedule.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/slot_memory.h"
 #include "kernels/cuda/textbook/rows.h"
 #include "kernels/cuda/tuning.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
-
-// A range has at most two maximal subtrees of each level. Levels are fewer than 40: a range lies in memory
-// that a device can address, less than 2^50 bytes, and a leaf has at least 2^11.
-constexpr std::size_t kMaxNodes = 2 * 40;
 
 // The first operator with the same states as operator `i`: sum and mean need one pass, not two.
 std::size_t Twin(const ReductionPlan& reduction, std::size_t i) {
@@ -46,10 +43,7 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
                                                                      std::uint32_t multiprocessors) {
   std::unique_ptr<DeviceReducer> reducer(new DeviceReducer);
   reducer->array_bytes_ = array_bytes;
-  // A quarter of the elements is what matrix products need (matrix_plan.h), and the least that other
-  // operators over matrices fold into one state (entrywise_kernel.cuh); scalars have at most a state a leaf,
-  // and what those are folded into (fold.cuh).
-  reducer->partial_bytes_ = array_bytes / 4 + kMaxNodeBytes;
+  reducer->partial_bytes_ = PartialBytes(array_bytes);
   int device = 0;
   int of_device = 0;
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
@@ -58,7 +52,7 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
   WARPFOLD_RETURN_IF_CUDA_ERROR(FindKernels());
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
-  const std::size_t ticket_bytes = TreeTickets(array_bytes) * sizeof(unsigned);
+  const std::size_t ticket_bytes = TicketBytes(array_bytes);
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->tickets_), ticket_bytes));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(reducer->tickets_, 0, ticket_bytes));
   // The memset is on the legacy stream. Non-blocking streams, and so the first launch, do not wait for it.
@@ -79,6 +73,10 @@ DeviceReducer::~DeviceReducer() {
 
 std::uint64_t DeviceReducer::Capacity(const ReductionPlan& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
+  // As many leaves as whole vectors have, where some fit: what follows them is aligned then, too, and can be
+  // reduced in its place. Leaves of matrices of 31 x 31 are not whole vectors.
+  const std::uint64_t step = kVectorBytes / std::gcd(reduction.leaf_bytes(), std::uint64_t{kVectorBytes});
+  if (leaves > step) leaves -= leaves % step;
   if (reduction.canonical() && !reduction.spec().shape.is_matrix()) {
     // Scalars need less memory for partials than Create allows for, so that longer ranges fit. A long range
     // has one state for each unit (PlanUnits), and a unit has at least as many leaves as its block has warps:

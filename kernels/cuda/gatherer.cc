@@ -6,13 +6,14 @@
 #include <cstdint>
 
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/slot_memory.h"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda {
 
 absl::StatusOr<std::unique_ptr<Gatherer>> Gatherer::Create(std::size_t max_bytes, std::size_t max_pieces) {
-  // Each piece may end with a tile that is not full.
-  std::unique_ptr<Gatherer> gatherer(new Gatherer(max_bytes / kTileBytes + max_pieces));
+  static_assert(sizeof(Tile) == kGatherTileBytes);
+  std::unique_ptr<Gatherer> gatherer(new Gatherer(GatherTiles(max_bytes, max_pieces)));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&gatherer->tiles_),
                                               gatherer->max_tiles_ * sizeof(Tile), cudaHostAllocMapped));
   WARPFOLD_RETURN_IF_CUDA_ERROR(

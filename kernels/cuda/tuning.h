@@ -24,6 +24,10 @@ inline constexpr std::size_t kDefaultSlotBytes = 8 << 20;
 // scalars it takes much more.
 inline constexpr std::size_t kSlotReducerBytes = 32 << 20;
 
+// Registered memory of the host has parts of this size (registration.h). Launches wait some 3 ms while the
+// driver takes one in (tests/gpu/results); with smaller parts a GiB takes longer, and more calls.
+inline constexpr std::size_t kRegistrationBytes = std::size_t{64} << 20;
+
 // --- Ranges by leaves (reduce_kernel.cuh, leaf/) ----------------------------------------------------------
 
 struct LeavesTuning {

@@ -79,7 +79,7 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
 
 std::string ToText(const MemoryBudget& budget) {
   return absl::StrCat("memory: at most ", MiB(budget.total()), " MiB (of them base ", MiB(budget.base),
-                      ", connections ", MiB(budget.connections), ", staging buffers ", MiB(budget.slots),
+                      ", connections ", MiB(budget.connections), ", slots ", MiB(budget.slots),
                       ", to receive into ", MiB(budget.receive), ", calls ", MiB(budget.calls),
                       ", small calls ", MiB(budget.small), ", answers ", MiB(budget.answers),
                       ", resident arrays ", MiB(budget.resident), ")");
@@ -109,7 +109,9 @@ absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
   // One device at least, where the flag does not say how many.
   const auto gpus = kernels::ParseGpus(flags.device).value_or(std::vector<int>());
   const std::uint64_t devices = std::max<std::uint64_t>(gpus.size(), 1);
-  const std::uint64_t bytes = devices * static_cast<std::uint64_t>(SlotsOf(flags)) * flags.slot_bytes;
+  const std::uint64_t bytes =
+      devices *
+      kernels::HostBytesOfSlots(flags.device, {.slots = SlotsOf(flags), .slot_bytes = flags.slot_bytes});
   if (bytes <= available) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       flags.slots > 0 ? absl::StrCat("--slots=", flags.slots, " ") : "", "--slot_bytes=", flags.slot_bytes,

@@ -20,7 +20,7 @@ struct MemoryBudget {
   std::uint64_t base = 0;  // the process, and what a device's driver keeps
   // Connections, and the calls on them that are not admitted yet, or are refused.
   std::uint64_t connections = 0;
-  std::uint64_t slots = 0;     // staging buffers
+  std::uint64_t slots = 0;     // staging buffers, on a GPU with the tables beside them
   std::uint64_t receive = 0;   // to receive messages into, on a GPU
   std::uint64_t calls = 0;     // what reductions and merges in progress may hold
   std::uint64_t small = 0;     // likewise, calls about the server, probes and watches
@@ -37,7 +37,7 @@ struct MemoryBudget {
 // What a backend has taken by the start.
 struct BackendMemory {
   int gpus = 0;                  // where there are some, resident arrays are in their memory
-  std::uint64_t slot_bytes = 0;  // of all slots together
+  std::uint64_t slot_bytes = 0;  // of all slots together (kernels::Slot::host_bytes)
   std::uint64_t one_slot_bytes = 0;
   std::uint64_t receive_bytes = 0;
   int shards = 1;  // that will use it
@@ -45,7 +45,7 @@ struct BackendMemory {
 
 MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend);
 
-// "memory: at most 1478 MiB (of them base 64, staging buffers 8, ...)".
+// "memory: at most 1478 MiB (of them base 64, slots 8, ...)".
 std::string ToText(const MemoryBudget& budget);
 
 // INVALID_ARGUMENT with the flag of the largest part if the budget is above `limit`.

@@ -11,6 +11,7 @@
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/segments/rows.h"
 #include "kernels/cuda/segments/segment_items.h"
+#include "kernels/cuda/slot_memory.h"
 #include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/element_types.h"
@@ -20,8 +21,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// The flag that there are errors has a vector of its own, before the errors.
-constexpr std::size_t kFlagBytes = 16;
+static_assert(sizeof(SegmentItem) == kSegmentItemBytes);
 
 // The kind as which kernels read elements of each type, unless NaN are ignored.
 constexpr auto kKindOfType = [] {
@@ -82,21 +82,18 @@ absl::Status SegmentReducer::Allocate() {
   const auto pinned = [](auto** memory, std::size_t bytes, unsigned flags = cudaHostAllocDefault) {
     return cudaHostAlloc(reinterpret_cast<void**>(memory), bytes, flags);
   };
-  const std::size_t segments = result_bytes_ / sizeof(std::uint64_t);
-  const std::size_t offset_bytes = (segments + 1) * sizeof(std::uint64_t);
-  // A tile has one segment at least.
-  const std::size_t item_bytes = (segments + kMostRuns) * sizeof(SegmentItem);
+  const SegmentTables tables = TablesOfSegments(result_bytes_);
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&results_, result_bytes_));
   WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_results_, result_bytes_));
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&partials_, kRunStateBytes));
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&tickets_, kMostRuns * sizeof(unsigned)));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(tickets_, 0, kMostRuns * sizeof(unsigned)));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&offsets_, offset_bytes));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_offsets_, offset_bytes));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&items_, item_bytes));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_items_, item_bytes));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&errors_, kFlagBytes + segments, cudaHostAllocMapped));
-  std::memset(errors_, 0, kFlagBytes + segments);
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&offsets_, tables.offsets));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_offsets_, tables.offsets));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&items_, tables.items));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_items_, tables.items));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&errors_, tables.errors, cudaHostAllocMapped));
+  std::memset(errors_, 0, tables.errors);
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_errors_), errors_, 0));
   // The tickets are zeroed on the legacy stream, for which non-blocking streams do not wait.
@@ -161,7 +158,7 @@ absl::Status SegmentReducer::Launch(const ReductionPlan& reduction, const Segmen
     work.out.element = {.bits = static_cast<std::uint32_t>(8 * reduction.element_bytes()),
                         .is_signed = KindOf(reduction.spec()) == WideKind::kSigned,
                         .is_bool = reduction.spec().element_type == ElementType::kBool};
-    work.out.errors = reinterpret_cast<std::uint8_t*>(device_errors_ + kFlagBytes) + op * segment_count_;
+    work.out.errors = reinterpret_cast<std::uint8_t*>(device_errors_ + kErrorFlagBytes) + op * segment_count_;
     WARPFOLD_RETURN_IF_CUDA_ERROR(entry.launch(bound.parameters, *plan, work, stream));
   }
   return absl::OkStatus();
@@ -251,7 +248,7 @@ SegmentsResult SegmentReducer::Collect() {
   result.values = {reinterpret_cast<const std::uint64_t*>(host_results_),
                    layout_->columns().size() * segment_count_};
   if (*reinterpret_cast<const volatile unsigned*>(errors_) == 0) return result;
-  const std::span flags(reinterpret_cast<const std::uint8_t*>(errors_ + kFlagBytes),
+  const std::span flags(reinterpret_cast<const std::uint8_t*>(errors_ + kErrorFlagBytes),
                         operators_ * segment_count_);
   result.errors = CollectErrors(flags, segment_count_);
   ClearErrors();
@@ -260,7 +257,7 @@ SegmentsResult SegmentReducer::Collect() {
 
 void SegmentReducer::ClearErrors() {
   if (*reinterpret_cast<const volatile unsigned*>(errors_) == 0) return;
-  std::memset(errors_, 0, kFlagBytes + operators_ * segment_count_);
+  std::memset(errors_, 0, kErrorFlagBytes + operators_ * segment_count_);
 }
 
 }  // namespace warpfold::kernels::cuda

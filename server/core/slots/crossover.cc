@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kMeasuredBytes = 16 << 10;
 constexpr int kRepetitions = 3;
 // These shapes are measured: scalars, and of operators over whole matrices rows of two, square matrices of
-// the dimensions for which kernels have a loop of their own, and 16 x 16 for all others.
+// the dimensions for which the host has a loop of its own, and 16 x 16 for all others.
 constexpr kernels::ElementShape kScalars[] = {{}};
 constexpr kernels::ElementShape kMatrices[] = {{1, 2}, {1, 1}, {2, 2}, {3, 3}, {4, 4},
                                                {5, 5}, {6, 6}, {7, 7}, {8, 8}, {16, 16}};

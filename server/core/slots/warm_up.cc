@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::uint64_t kSegments = 8;
 constexpr kernels::ElementShape kSmallMatrix = {2, 2};
+constexpr std::uint64_t kSmallModulus = 97;  // fits all integers
 
 class OtherCalls {
  public:
@@ -84,21 +86,36 @@ absl::Status CallAll(OtherCalls& calls, kernels::ReductionSpec spec) {
   return absl::OkStatus();
 }
 
+// One operator over whole matrices of the dimensions that Crossovers takes for alike: a device may have
+// kernels of its own for some of them, and only it knows for which.
+absl::Status CallForLargeMatrices(OtherCalls& calls, kernels::ReductionSpec spec) {
+  for (std::uint32_t d = kernels::kMaxFixedDimension + 1; d <= kernels::kMaxMatrixDimension; ++d) {
+    spec.shape = {d, d};
+    for (const bool has_modulus : {false, true}) {
+      spec.modulus = has_modulus ? std::optional(kSmallModulus) : std::nullopt;
+      const absl::StatusOr<kernels::ReductionPlan> matrices = kernels::ReductionPlan::Create(spec);
+      if (!matrices.ok()) continue;  // the operator takes none of this shape, or no modulus
+      if (absl::Status status = calls.Range(*matrices); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool takes_pieces, const Clock& clock, int& calls) {
   OtherCalls others(slot, clock, calls);
   // Zeros are numbers of every type.
-  std::fill_n(slot.staging().begin(), kLeafBytes, std::byte{0});
+  std::fill(slot.staging().begin(), slot.staging().end(), std::byte{0});
   const auto names = kernels::OperatorNames();
   for (std::size_t op = 0; op < names.size(); ++op) {
     for (int t = 0; t < kElementTypeCount; ++t) {
       kernels::ReductionSpec spec;
       spec.operators = {std::string(names[op])};
       spec.element_type = ElementTypeAt(t);
-      // Those over whole matrices have no other calls.
-      if (!kernels::OperatorTakesScalars(static_cast<int>(op), spec.element_type)) continue;
-      if (absl::Status status = CallAll(others, spec); !status.ok()) return status;
+      const bool takes_scalars = kernels::OperatorTakesScalars(static_cast<int>(op), spec.element_type);
+      absl::Status status = takes_scalars ? CallAll(others, spec) : CallForLargeMatrices(others, spec);
+      if (!status.ok()) return status;
     }
   }
   if (!takes_pieces) return absl::OkStatus();

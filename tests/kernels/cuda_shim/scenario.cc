@@ -3,14 +3,18 @@
 #include "tests/kernels/cuda_shim/scenario.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "kernels/cpu/segment_job.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
+#include "kernels/cuda/registration.h"
+#include "kernels/cuda/tuning.h"
 #include "kernels/segments.h"
 #include "tests/kernels/expect_same.h"
 
@@ -64,6 +68,19 @@ void ExpectSameSegments(const SegmentsResult& result, const SegmentCut& cut) {
       << result.errors.size() << " errors of segments instead of " << expected.errors.size();
 }
 
+// Memory around a place where one part of what is registered ends and the next begins: in every run alike, so
+// that each makes the same calls.
+std::byte* EndOfAPart() {
+  static std::byte* const end = [] {
+    void* const pages = mmap(nullptr, 2 * kRegistrationBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) std::abort();
+    auto* const begin = static_cast<std::byte*>(pages) + kRegistrationBytes / 2;
+    return begin + BytesOfRegistration(begin);
+  }();
+  return end;
+}
+
 }  // namespace
 
 std::span<const Scenario::Step> Scenario::Steps() {
@@ -99,9 +116,10 @@ std::span<const Scenario::Step> Scenario::Steps() {
 
 Scenario::Scenario()
     : exported_(Shim::Get().Export(1, Array())),
-      host_(Array().begin(), Array().end()),
-      pieces_(kSlotBytes),
+      host_(EndOfAPart() - Array().size() / 2, Array().size()),
+      pieces_(EndOfAPart() + Array().size(), kSlotBytes),
       lengths_(kSegments, kElements / kSegments) {
+  std::ranges::copy(Array(), host_.begin());
   lengths_[3] += lengths_[4] + lengths_[5];
   lengths_[4] = lengths_[5] = 0;  // argmin has no result of these
 }
@@ -169,7 +187,7 @@ absl::Status Scenario::Notify() {
 std::array<HostPiece, 2> Scenario::PiecesFor(Slot& slot) {
   std::ranges::copy(Array().first(1001), slot.staging().begin());
   std::ranges::copy(Array().subspan(1001), pieces_.begin());
-  return {slot.staging().first(1001), std::span(pieces_).first(kBytes - 1001)};
+  return {slot.staging().first(1001), std::span<const std::byte>(pieces_).first(kBytes - 1001)};
 }
 
 absl::Status Scenario::ReducePieces() {

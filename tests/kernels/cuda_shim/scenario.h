@@ -72,8 +72,8 @@ class Scenario {
   absl::Status AwaitSegments(Slot& slot, const absl::Status& started, const SegmentCut& cut);
 
   ProcessMemory exported_;
-  std::vector<std::byte> host_;    // a client's array
-  std::vector<std::byte> pieces_;  // where messages arrive
+  std::span<std::byte> host_;    // a client's array
+  std::span<std::byte> pieces_;  // where messages arrive
   std::vector<std::uint64_t> lengths_;
   std::array<int, kGpus> notices_ = {};
   // Memory goes before its backend.

@@ -79,7 +79,7 @@ ProcessMemory Shim::Export(int device, std::span<const std::byte> bytes) {
 cudaError_t Shim::Call(const char* function, const Where& where, const std::function<cudaError_t()>& action) {
   const std::string_view file = where.file_name();
   calls_.push_back({function, FromRoot(file), file.empty() ? 0 : where.line()});
-  if (sticky_ != cudaSuccess) return sticky_;
+  if (sticky_ != cudaSuccess && !TellsOfTheLastError(function)) return last_ = sticky_;
   const auto failure = failures_.find(calls_.size());
   if (failure != failures_.end() && (IsSticky(failure->second) || !TellsOfTheLastError(function))) {
     return Fail(failure->second);
@@ -169,24 +169,51 @@ cudaError_t Shim::GiveBack(Kind kind, const void* key) {
 }
 
 const Shim::Resource* Shim::Find(Kind kind, const void* address) const {
+  std::size_t left = 0;
+  return Find(kind, address, &left);
+}
+
+const Shim::Resource* Shim::Find(Kind kind, const void* address, std::size_t* left) const {
   auto found = resources_.upper_bound(address);
   if (found == resources_.begin()) return nullptr;
   --found;
-  const auto* const begin = static_cast<const std::byte*>(found->first);
-  const bool is_inside = static_cast<const std::byte*>(address) < begin + found->second.size;
-  return is_inside && found->second.kind == kind ? &found->second : nullptr;
+  const auto* const end = static_cast<const std::byte*>(found->first) + found->second.size;
+  const bool is_inside = static_cast<const std::byte*>(address) < end;
+  if (!is_inside || found->second.kind != kind) return nullptr;
+  *left = static_cast<std::size_t>(end - static_cast<const std::byte*>(address));
+  return &found->second;
 }
 
-// Kernels read memory of their own GPU, and of the host what CUDA was told of.
+// Kernels read memory of their own GPU, and of the host what CUDA was told of, also where that was registered
+// part after part.
 bool Shim::MayRead(int device, const void* address, std::size_t bytes) const {
-  if (bytes == 0) return true;
-  const auto* const last = static_cast<const std::byte*>(address) + bytes - 1;
-  for (const Kind kind : {Kind::kDeviceMemory, Kind::kMapping, Kind::kHostMemory, Kind::kRegistration}) {
-    const Resource* const resource = Find(kind, address);
-    if (resource == nullptr || resource != Find(kind, last)) continue;
-    return kind == Kind::kHostMemory || kind == Kind::kRegistration || resource->device == device;
+  const auto* at = static_cast<const std::byte*>(address);
+  while (bytes > 0) {
+    std::size_t left = 0;
+    const bool is_there =
+        Find(Kind::kHostMemory, at, &left) != nullptr || Find(Kind::kRegistration, at, &left) != nullptr;
+    if (!is_there) {
+      const Resource* resource = Find(Kind::kDeviceMemory, at, &left);
+      if (resource == nullptr) resource = Find(Kind::kMapping, at, &left);
+      if (resource == nullptr || resource->device != device) return false;
+    }
+    left = std::min(left, bytes);
+    at += left;
+    bytes -= left;
   }
-  return false;
+  return true;
+}
+
+// As CUDA has it: a copy that begins in what was registered must end there.
+bool Shim::MayCopy(const void* from, std::size_t bytes) const {
+  std::size_t left = 0;
+  return Find(Kind::kRegistration, from, &left) == nullptr || bytes <= left;
+}
+
+std::size_t Shim::BytesOf(Kind kind) const {
+  std::size_t bytes = 0;
+  for (const auto& [key, resource] : resources_) bytes += resource.kind == kind ? resource.size : 0;
+  return bytes;
 }
 
 Shim::Resource* Shim::Exported(const cudaIpcMemHandle_t& handle) {

@@ -106,6 +106,10 @@ class Shim {
   cudaError_t GiveBack(Kind kind, const void* key);
   // The resource of this kind in which the address lies, or null.
   const Resource* Find(Kind kind, const void* address) const;
+  // Whether CUDA copies so many bytes from there in one call.
+  bool MayCopy(const void* from, std::size_t bytes) const;
+  // How much of a kind there is.
+  std::size_t BytesOf(Kind kind) const;
   // Memory of another process by its handle, or null.
   Resource* Exported(const cudaIpcMemHandle_t& handle);
 
@@ -113,15 +117,18 @@ class Shim {
   Stream* Known(cudaStream_t stream);
   void Drain(Stream& stream);
   void DrainAll();  // of both GPUs
-  // Forgets the last error. One that stays is answered again and again.
+  // Forgets the last error. One that stays is the last again after the next call that does something, and not
+  // before (an H200 with CUDA 13.0).
   cudaError_t TakeLastError();
-  cudaError_t last_error() const { return sticky_ != cudaSuccess ? sticky_ : last_; }
+  cudaError_t last_error() const { return last_; }
   int& current() { return current_; }
   void Misuse(const std::string& what);
 
  private:
   cudaError_t Fail(int code);
   bool MayRead(int device, const void* address, std::size_t bytes) const;
+  // The same, and how many of its bytes there are from the address on.
+  const Resource* Find(Kind kind, const void* address, std::size_t* left) const;
 
   std::map<std::size_t, int> failures_;
   std::vector<CallSite> calls_;

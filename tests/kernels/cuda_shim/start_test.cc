@@ -68,8 +68,8 @@ TEST_F(StartTest, MemoryThatTheGpuLacksIsNamedWithItsBytes) {
   Shim::Get().Begin({});
   const absl::Status status = Open(std::size_t{1} << 50);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(TextOf(status), HasSubstr("are more than the"));
-  EXPECT_THAT(TextOf(status), HasSubstr("bytes that cuda:0 has free"));
+  EXPECT_THAT(TextOf(status), HasSubstr("bytes of the GPU, more than the"));
+  EXPECT_THAT(TextOf(status), HasSubstr("that cuda:0 has free"));
 }
 
 }  // namespace

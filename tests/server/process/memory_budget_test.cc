@@ -36,10 +36,9 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   EXPECT_EQ(cpu.small, kSmall);
   EXPECT_EQ(cpu.total(), calls + kSmall + kConnections + (64 + 2 + 64 + 3) * kMiB);
   EXPECT_EQ(cpu.received(), calls + kSmall + 64 * kMiB) << "what gRPC may hold";
-  EXPECT_EQ(
-      ToText(cpu),
-      "memory: at most 844 MiB (of them base 64, connections 446, staging buffers 2, to receive into 0, "
-      "calls 243, small calls 22, answers 64, resident arrays 3)");
+  EXPECT_EQ(ToText(cpu),
+            "memory: at most 844 MiB (of them base 64, connections 446, slots 2, to receive into 0, "
+            "calls 243, small calls 22, answers 64, resident arrays 3)");
   const MemoryBudget gpu = BudgetOf(
       flags,
       {.gpus = 1, .slot_bytes = 8 * kMiB, .one_slot_bytes = kMiB, .receive_bytes = 16 * kMiB, .shards = 2});
@@ -124,9 +123,25 @@ TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {
   const absl::Status above = CheckSlots(flags, 15 * kMiB - 1);
   EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(above.message(), "--slots=3 --slot_bytes=5242880: 15 MiB, but 14 MiB of memory are available");
+}
+
+// Beside its staging buffer a slot of a GPU has tables, and one that no flag names has a size, too.
+TEST(MemoryBudgetTest, SlotsOfAGpuAreCheckedWithTheirTables) {
+  Flags flags;
+  flags.slots = 10;
+  flags.slot_bytes = 8 * kMiB;
+  flags.device = "cpu";
+  EXPECT_TRUE(CheckSlots(flags, 80 * kMiB).ok());
+  flags.device = "cuda:0";
+  EXPECT_FALSE(CheckSlots(flags, 80 * kMiB).ok());
+  EXPECT_FALSE(CheckSlots(flags, 214 * kMiB).ok());
+  EXPECT_TRUE(CheckSlots(flags, 216 * kMiB).ok());
   flags.device = "cuda:0,cuda:2";
-  EXPECT_TRUE(CheckSlots(flags, 30 * kMiB).ok());
-  EXPECT_FALSE(CheckSlots(flags, 30 * kMiB - 1).ok());
+  EXPECT_FALSE(CheckSlots(flags, 428 * kMiB).ok());
+  EXPECT_TRUE(CheckSlots(flags, 432 * kMiB).ok());
+  flags.device = "cuda:0";
+  flags.slot_bytes = 0;
+  EXPECT_FALSE(CheckSlots(flags, 214 * kMiB).ok());
 }
 
 }  // namespace

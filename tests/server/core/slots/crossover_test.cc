@@ -182,37 +182,39 @@ TEST(CrossoversTest, EveryKindOfCallIsWarmedUp) {
   EXPECT_GT(kinds, 1000);
 }
 
-// Without a modulus there are other kernels. Matrices beyond kMaxFixedDimension share one, which 16 x 16 has.
-TEST(CrossoversTest, EveryKindOfCallWithAModulusIsWarmedUp) {
-  using Kind = std::tuple<std::string, kernels::ElementType, std::uint32_t, std::uint32_t>;
+// A GPU has kernels of its own for some dimensions, and others with a modulus.
+TEST(CrossoversTest, EveryShapeOfMatrixIsWarmedUpWithAModulusAndWithout) {
+  using Kind = std::tuple<std::string, kernels::ElementType, std::uint32_t, std::uint32_t, bool>;
   std::set<Kind> seen;
   FakeBackend backend(1);
   backend.behaviour.on_start = [&seen](const kernels::ReductionPlan& reduction, bool) {
     const kernels::ReductionSpec& spec = reduction.spec();
-    if (!spec.modulus.has_value()) return;
-    seen.insert({spec.operators[0], spec.element_type, spec.shape.rows, spec.shape.columns});
+    seen.insert({spec.operators[0], spec.element_type, spec.shape.rows, spec.shape.columns,
+                 spec.modulus.has_value()});
   };
   ASSERT_TRUE(Crossovers::Measure(backend, MonotonicClock()).ok());
-  std::size_t kinds = 0;
-  for (const absl::string_view name : kernels::OperatorNames()) {
+  std::size_t with_modulus = 0;
+  for (const absl::string_view name : {"matrix_product", "affine_compose"}) {
     for (int t = 0; t < kElementTypeCount; ++t) {
-      for (std::uint32_t rows = 0; rows <= 16; rows += rows < kernels::kMaxFixedDimension ? 1 : 8) {
-        for (std::uint32_t columns = 0; columns <= 16;
-             columns += columns < kernels::kMaxFixedDimension ? 1 : 8) {
-          kernels::ReductionSpec spec;
-          spec.operators = {std::string(name)};
-          spec.element_type = ElementTypeAt(t);
-          spec.shape = {rows, columns};
-          spec.modulus = 5;
-          if (!kernels::ReductionPlan::Create(spec).ok()) continue;
-          ++kinds;
-          EXPECT_TRUE(seen.contains({spec.operators[0], spec.element_type, rows, columns}))
-              << name << " " << ElementTypeName(spec.element_type) << " " << rows << " x " << columns;
+      for (std::uint32_t rows = 1; rows <= kernels::kMaxMatrixDimension; ++rows) {
+        for (std::uint32_t columns = 1; columns <= kernels::kMaxMatrixDimension; ++columns) {
+          for (const bool has_modulus : {false, true}) {
+            kernels::ReductionSpec spec;
+            spec.operators = {std::string(name)};
+            spec.element_type = ElementTypeAt(t);
+            spec.shape = {rows, columns};
+            if (has_modulus) spec.modulus = 5;
+            if (!kernels::ReductionPlan::Create(spec).ok()) continue;
+            with_modulus += has_modulus ? 1 : 0;
+            EXPECT_TRUE(seen.contains({spec.operators[0], spec.element_type, rows, columns, has_modulus}))
+                << name << " " << ElementTypeName(spec.element_type) << " " << rows << " x " << columns
+                << has_modulus;
+          }
         }
       }
     }
   }
-  EXPECT_EQ(kinds, 4 * (kernels::kMaxFixedDimension + 1) + 4);
+  EXPECT_EQ(with_modulus, 4 * kernels::kMaxMatrixDimension + 4);
 }
 
 }  // namespace

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a slot on a GPU takes of memory besides its staging buffer and the twin of that: most of it is tables
+// and results of segments. No CUDA in here: a server adds it up before there is any slot.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/matrix/tree_schedule.h"
+#include "kernels/cuda/tuning.h"
+#include "kernels/reduction.h"
+#include "kernels/segments.h"
+
+namespace warpfold::kernels::cuda {
+
+// A range has at most two maximal subtrees of each level. Levels are fewer than 40: a range lies in memory
+// that a device can address, less than 2^50 bytes, and a leaf has at least 2^11.
+inline constexpr std::size_t kMaxNodes = 2 * 40;
+
+// Sizes of a SegmentItem (segments/segment_plan.h) and of a Tile (gather.h).
+inline constexpr std::size_t kSegmentItemBytes = 24;
+inline constexpr std::size_t kGatherTileBytes = 24;
+// The flag that there are errors has a vector of its own, before the errors.
+inline constexpr std::size_t kErrorFlagBytes = 16;
+
+// Bytes of the tables of a SegmentReducer that has room for so many bytes of results.
+struct SegmentTables {
+  std::size_t offsets = 0;
+  std::size_t items = 0;
+  std::size_t errors = 0;
+};
+constexpr SegmentTables TablesOfSegments(std::size_t result_bytes) {
+  const std::size_t segments = result_bytes / sizeof(std::uint64_t);
+  // A tile has one segment at least.
+  return {.offsets = (segments + 1) * sizeof(std::uint64_t),
+          .items = (segments + kMostRuns) * kSegmentItemBytes,
+          .errors = kErrorFlagBytes + segments};
+}
+
+// A DeviceReducer's memory for ranges of `array_bytes`. A quarter of the elements is what matrix products
+// need (matrix_plan.h), and the least that other operators over matrices fold into one state
+// (entrywise_kernel.cuh); scalars have at most a state a leaf, and what those are folded into (fold.cuh).
+constexpr std::size_t PartialBytes(std::size_t array_bytes) { return array_bytes / 4 + kMaxNodeBytes; }
+constexpr std::size_t TicketBytes(std::size_t array_bytes) {
+  return TreeTickets(array_bytes) * sizeof(unsigned);
+}
+
+// Each piece may end with a tile that is not full.
+constexpr std::size_t GatherTiles(std::size_t bytes, std::size_t pieces) {
+  return bytes / kTileBytes + pieces;
+}
+
+struct SlotMemory {
+  std::uint64_t host_bytes = 0;  // pinned
+  std::uint64_t device_bytes = 0;
+};
+constexpr SlotMemory MemoryOfSlot(std::size_t slot_bytes) {
+  const std::size_t results = slot_bytes / kSegmentResultShare;
+  const SegmentTables tables = TablesOfSegments(results);
+  const std::size_t array_bytes = std::max(slot_bytes, kSlotReducerBytes);
+  return {.host_bytes = slot_bytes + kMaxNodes * kMaxNodeBytes + results + tables.offsets + tables.items +
+                        tables.errors + GatherTiles(slot_bytes, Slot::kMaxPieces) * kGatherTileBytes,
+          .device_bytes = slot_bytes + PartialBytes(array_bytes) + TicketBytes(array_bytes) + results +
+                          kRunStateBytes + kMostRuns * sizeof(unsigned) + tables.offsets + tables.items};
+}
+
+}  // namespace warpfold::kernels::cuda

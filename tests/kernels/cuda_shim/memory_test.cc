@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the backend takes of memory, and how it registers that of others.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_slot.h"
+#include "kernels/cuda/device_reducer.h"
+#include "kernels/cuda/registration.h"
+#include "kernels/cuda/slot_memory.h"
+#include "kernels/cuda/tuning.h"
+#include "tests/kernels/cuda_shim/shim.h"
+
+namespace warpfold::kernels::shim {
+namespace {
+
+class MemoryTest : public testing::Test {
+ protected:
+  MemoryTest() { Shim::Get().Begin({}); }
+  ~MemoryTest() override { Shim::Get().Begin({}); }
+};
+
+// A server adds this up before there are slots, and the sum is what it says it may take.
+TEST_F(MemoryTest, ASlotTakesWhatIsCounted) {
+  Fault fault;
+  for (const std::size_t slot_bytes : {std::size_t{64} << 10, kDefaultSlotBytes, std::size_t{64} << 20}) {
+    const auto slot = MakeCudaSlot({}, slot_bytes, fault);
+    ASSERT_TRUE(slot.ok()) << slot.status();
+    const SlotMemory counted = MemoryOfSlot(slot_bytes);
+    EXPECT_EQ(Shim::Get().BytesOf(Shim::Kind::kHostMemory), counted.host_bytes);
+    EXPECT_EQ(Shim::Get().BytesOf(Shim::Kind::kDeviceMemory), counted.device_bytes);
+    EXPECT_EQ((*slot)->host_bytes(), counted.host_bytes);
+  }
+}
+
+// Memory of the host with a place where one part of what is registered ends and the next begins.
+class MappedMemory {
+ public:
+  MappedMemory() : bytes_(kRegistrationBytes + (1 << 20)) {
+    void* const pages = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages != MAP_FAILED) begin_ = static_cast<std::byte*>(pages);
+  }
+  ~MappedMemory() { munmap(begin_, bytes_); }
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+
+  std::span<std::byte> all() { return {begin_, begin_ == nullptr ? 0 : bytes_}; }
+  std::size_t end_of_first_part() const { return BytesOfRegistration(begin_); }
+
+ private:
+  const std::size_t bytes_;
+  std::byte* begin_ = nullptr;
+};
+
+TEST_F(MemoryTest, WhatIsRegisteredInPartsIsReducedAcrossThem) {
+  auto backend = MakeCudaBackend(std::array{0}, {.slots = 1, .slot_bytes = 64 << 10});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  MappedMemory memory;
+  ASSERT_FALSE(memory.all().empty());
+  const absl::StatusOr<std::unique_ptr<Memory>> registered = (*backend)->Register(memory.all());
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_EQ(Shim::Get().BytesOf(Shim::Kind::kRegistration), memory.all().size());
+  ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = ElementType::kUint8;
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
+  Slot& slot = *(*backend)->slots().front();
+  const std::size_t boundary = memory.end_of_first_part();
+  ASSERT_FALSE(Shim::Get().MayCopy(memory.all().data() + boundary - 1, 2)) << "there is none";
+  const std::size_t begin = boundary > 5000 ? boundary - 5000 : 0;
+  for (std::size_t i = 0; i < 10'000; ++i) memory.all()[begin + i] = static_cast<std::byte>(i % 251);
+  ASSERT_TRUE(slot.StartFrom(reduction, 0, 10'000, **registered, begin).ok());
+  const absl::StatusOr<SlotResult> result = slot.Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::uint64_t expected = 0;
+  for (std::size_t i = 0; i < 10'000; ++i) expected += i % 251;
+  EXPECT_EQ(result->state->Finish(0).value().entries.at(0).uint64_value, expected);
+}
+
+// What follows a range is reduced where it lies as well, since it begins with a whole vector, too.
+TEST_F(MemoryTest, RangesOfMatricesEndWithWholeVectors) {
+  const auto reducer = DeviceReducer::Create(8 << 20);
+  ASSERT_TRUE(reducer.ok()) << reducer.status();
+  for (std::uint32_t d = 1; d <= kMaxMatrixDimension; ++d) {
+    for (const ElementType type : {ElementType::kUint32, ElementType::kUint64, ElementType::kFloat32}) {
+      ReductionSpec spec;
+      spec.operators = {"matrix_product"};
+      spec.element_type = type;
+      spec.shape = {d, d};
+      const auto reduction = ReductionPlan::Create(spec);
+      ASSERT_TRUE(reduction.ok()) << reduction.status();
+      const std::uint64_t bytes = (*reducer)->Capacity(*reduction) * reduction->element_bytes();
+      EXPECT_EQ(bytes % kVectorBytes, 0u) << d << " " << ElementTypeName(type);
+      EXPECT_GT(bytes, std::uint64_t{7} << 20) << d << " " << ElementTypeName(type);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::kernels::shim
