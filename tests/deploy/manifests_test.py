@@ -80,6 +80,12 @@ class ManifestsTest(unittest.TestCase):
                 for version in _VERSIONS:
                     kubernetes_validate.validate(document, version, strict=True)
 
+    def test_memory_is_what_a_server_may_take(self):
+        """memory_budget_test computes the budgets that these limits must allow."""
+        for overlay, request, limit in (("cpu", "1Gi", "4Gi"), ("gpu", "2Gi", "6Gi"), ("mtls", "2Gi", "6Gi")):
+            resources = self.container(overlay)["resources"]
+            self.assertEqual((resources["requests"]["memory"], resources["limits"]["memory"]), (request, limit))
+
     def test_a_wrong_field_is_found(self):
         wrong = render(_KUBERNETES / "overlays/cpu")["Deployment"]
         wrong["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}

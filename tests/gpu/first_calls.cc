@@ -48,6 +48,7 @@ constexpr kernels::ElementShape kMatrix = {2, 2};
 constexpr Kind kKinds[] = {
     {.name = "scalars"},
     {.name = "matrices 2 x 2", .shape = kMatrix},
+    {.name = "matrices 32 x 32", .shape = {32, 32}},
     {.name = "rows of 1 x 2", .shape = {1, 2}},  // what affine_compose takes
     {.name = "scalars, NaN ignored", .ignores_nan = true},
     {.name = "matrices 2 x 2, NaN ignored", .ignores_nan = true, .shape = kMatrix},

@@ -17,8 +17,8 @@ namespace warpfold::kernels::cuda {
 
 // How many runs a segment of more than a leaf has.
 inline std::uint64_t RunsOf(std::uint64_t length, const SegmentPlan& plan) {
-  const std::uint64_t run = std::uint64_t{1} << (plan.leaf_shift + plan.run_level);
-  return (length + run - 1) / run;
+  const std::uint32_t run_shift = plan.leaf_shift + plan.run_level;
+  return (length + (std::uint64_t{1} << run_shift) - 1) >> run_shift;
 }
 
 // How many segments a tile takes at most where none exceeds a leaf and the longest has `longest` elements.

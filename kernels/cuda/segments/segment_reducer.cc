@@ -48,11 +48,12 @@ std::uint32_t Log2Of(std::uint64_t power) { return static_cast<std::uint32_t>(st
 // Whether kernels fold the segments in registers: they are whole vectors of elements that these know. Where
 // most are shorter than kFewestRegisterBytes, lanes would have nothing to do, and the way by shared memory is
 // faster.
-bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
+bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t element_count,
+                     const std::byte* data) {
   if (reduction.element_bytes() < 4 || reinterpret_cast<std::uintptr_t>(data) % kVectorBytes != 0) {
     return false;
   }
-  if (cut.ElementCount() * reduction.element_bytes() < cut.segment_count * kFewestRegisterBytes) return false;
+  if (element_count * reduction.element_bytes() < cut.segment_count * kFewestRegisterBytes) return false;
   const std::uint64_t vector = kVectorBytes / reduction.element_bytes();
   if (cut.lengths.empty()) return cut.length % vector == 0;
   return std::ranges::all_of(cut.lengths, [vector](std::uint64_t length) { return length % vector == 0; });
@@ -173,7 +174,8 @@ absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const ReductionPlan& reduction,
   plan.element_shift = Log2Of(reduction.element_bytes());
   plan.leaf_shift = Log2Of(entry.leaf_elements != 0 ? entry.leaf_elements : reduction.leaf_elements());
   plan.segment_count = cut.segment_count;
-  plan.in_registers = entry.has_registers && AreForRegisters(reduction, cut, data);
+  const std::uint64_t elements = cut.ElementCount();  // a sum, where lengths vary
+  plan.in_registers = entry.has_registers && AreForRegisters(reduction, cut, elements, data);
   plan.step_level = plan.in_registers ? kPlacesLevel : 0;
   // The largest state of all operators, which share the plan.
   std::uint64_t largest_state = kRunStateBytes / kMostRuns;
@@ -181,7 +183,7 @@ absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const ReductionPlan& reduction,
     largest_state = std::max<std::uint64_t>(largest_state, EntryFor(reduction, op).state_bytes);
   }
   const std::uint64_t most_runs = std::min(most_runs_, kRunStateBytes / largest_state);
-  const std::uint64_t leaves = cut.ElementCount() >> plan.leaf_shift;
+  const std::uint64_t leaves = elements >> plan.leaf_shift;
   const std::uint64_t wanted = multiprocessors_ * kWarpsOfMultiprocessor * kRunsForEachWarp;
   while (plan.run_level < kUsualRunLevel && (leaves >> (plan.run_level + 1)) >= wanted) ++plan.run_level;
   if (!cut.lengths.empty()) {
@@ -210,6 +212,14 @@ void SegmentReducer::PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, S
 absl::Status SegmentReducer::PlanVarying(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan,
                                          cudaStream_t stream) {
   const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;
+  std::uint64_t offset = 0;
+  std::uint64_t longest = 0;
+  for (std::uint64_t segment = 0; segment < cut.segment_count; ++segment) {
+    host_offsets_[segment] = offset;
+    offset += cut.lengths[segment];
+    longest = std::max(longest, cut.lengths[segment]);
+  }
+  host_offsets_[cut.segment_count] = offset;
   const auto runs = [&] {
     std::uint64_t sum = 0;
     for (const std::uint64_t length : cut.lengths) {
@@ -218,13 +228,7 @@ absl::Status SegmentReducer::PlanVarying(const SegmentCut& cut, std::uint64_t mo
     }
     return sum;
   };
-  while (runs() > most_runs) ++plan.run_level;
-  std::uint64_t offset = 0;
-  for (std::uint64_t segment = 0; segment < cut.segment_count; ++segment) {
-    host_offsets_[segment] = offset;
-    offset += cut.lengths[segment];
-  }
-  host_offsets_[cut.segment_count] = offset;
+  while (longest > leaf && runs() > most_runs) ++plan.run_level;
   ForEachItem(cut, plan, [&](const SegmentItem& item) { host_items_[plan.item_count++] = item; });
   plan.offsets = offsets_;
   plan.items = items_;

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "kernels/devices.h"
+
 namespace warpfold::server {
 namespace {
 
@@ -142,6 +144,35 @@ TEST(MemoryBudgetTest, SlotsOfAGpuAreCheckedWithTheirTables) {
   flags.device = "cuda:0";
   flags.slot_bytes = 0;
   EXPECT_FALSE(CheckSlots(flags, 214 * kMiB).ok());
+}
+
+// As a server computes it on a GPU with `shards` threads.
+MemoryBudget BudgetOnGpus(int gpus, int shards) {
+  constexpr std::uint64_t kSlotBytes = 8 * kMiB;
+  const int slots = 2 * shards;
+  const auto bytes = static_cast<std::uint64_t>(gpus * slots) * kSlotBytes;
+  const std::uint64_t with_tables =
+      static_cast<std::uint64_t>(gpus) *
+      kernels::HostBytesOfSlots("cuda:0", {.slots = slots, .slot_bytes = kSlotBytes});
+  return BudgetOf({}, {.gpus = gpus,
+                       .slot_bytes = with_tables,
+                       .one_slot_bytes = kSlotBytes,
+                       .receive_bytes = 2 * bytes,
+                       .shards = shards});
+}
+
+// What deploy/kubernetes asks for, and what docs/operating.md says of further GPUs.
+TEST(MemoryBudgetTest, ManifestsAllowIt) {
+  constexpr int kMostShards = 16;
+  const MemoryBudget gpu = BudgetOnGpus(1, kMostShards);
+  EXPECT_LE(gpu.total(), 6 * 1024 * kMiB);
+  EXPECT_LE(gpu.base + gpu.slots + gpu.receive, 2 * 1024 * kMiB) << "at the start";
+  const std::uint64_t further = BudgetOnGpus(2, kMostShards).total() - gpu.total();
+  EXPECT_GT(further, 1680 * kMiB);
+  EXPECT_LE(further, 1741 * kMiB) << "1.7 GiB";
+  EXPECT_LE(
+      BudgetOf({}, {.slot_bytes = 16 * kMiB, .one_slot_bytes = kMiB / 2, .shards = kMostShards}).total(),
+      4 * 1024 * kMiB);
 }
 
 }  // namespace
