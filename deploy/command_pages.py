@@ -164,10 +164,10 @@ _SERVER_EXTRA = r"""
 The server has drained after SIGTERM or SIGINT.
 .TP
 .B 2
-A flag is wrong, or a file or an address that it names.
+A flag is wrong, a file that it names, or an address that somebody else has.
 .TP
 .B 3
-The device is not available at start.
+The device, the memory, the threads or an address that the flags ask for are not available.
 .TP
 .B 4
 The device has failed while the server ran. Start it again.

@@ -12,7 +12,8 @@ fi
 folder=$(realpath -m "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-[[ -x $folder/bin/python ]] || /usr/bin/python3 -m venv "$folder"
+# pip is what the environment has last.
+[[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "$folder"
 pip=("$folder/bin/pip" --quiet --disable-pip-version-check install)
 "${pip[@]}" --requirement tests/python/requirements.txt
 "${pip[@]}" --no-deps --force-reinstall ./client/python

@@ -10,7 +10,11 @@ if (( $# < 1 )); then
   exit 2
 fi
 folder=$(realpath -m "$1")
-pythons=("${@:2}")
+pythons=()
+for python in "${@:2}"; do
+  # Before the folder changes, and the path below: as the caller means it.
+  pythons+=("$(realpath --no-symlinks "$(command -v "$python")")")
+done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 work=$(mktemp --directory)

@@ -45,6 +45,7 @@ build() {
 
 # Sets `address` and `server_pid`.
 start_server() {
+  : >"$work/server.out"  # it is looked at before the server may have begun
   "$kBin/warpfold-server" --listen=127.0.0.1:0 --device=auto >"$work/server.out" 2>"$work/server.err" &
   server_pid=$!
   local ready='' deadline=$((SECONDS + kReadyTimeoutS))

@@ -12,7 +12,8 @@ fi
 folder=$(realpath -m "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../tests/deploy"
 
-[[ -x $folder/bin/python ]] || /usr/bin/python3 -m venv "$folder"
+# pip is what the environment has last.
+[[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "$folder"
 pip=("$folder/bin/pip" --quiet --disable-pip-version-check install)
 "${pip[@]}" --requirement requirements.txt
 "${pip[@]}" --require-hashes --no-deps --requirement kubectl.txt

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <iostream>
 #include <span>
 
@@ -20,12 +21,16 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::array<char, 4096> piece;
-  while (std::cin.read(piece.data(), piece.size()), std::cin.gcount() > 0) {
-    const std::span read(piece.data(), static_cast<std::size_t>(std::cin.gcount()));
+  while (const std::size_t count = std::fread(piece.data(), 1, piece.size(), stdin)) {
     // An error is final, and Commit answers the same.
-    if (!writer->Write(std::as_bytes(read)).ok()) break;
+    if (!writer->Write(std::as_bytes(std::span(piece.data(), count))).ok()) break;
   }
-  // Without a commit there is no result: a program that dies here leaves no wrong sum behind.
+  // Without a commit there is no result: a program that ends here leaves no wrong sum behind. A stream of C++
+  // would not tell a read that failed from the end.
+  if (std::ferror(stdin) != 0) {
+    std::perror("standard input");
+    return 1;
+  }
   const auto reduction = writer->Commit();
   if (!reduction.ok()) {
     std::cerr << reduction.status() << "\n";

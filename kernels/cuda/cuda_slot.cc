@@ -15,6 +15,7 @@
 #include "kernels/cuda/registration.h"
 #include "kernels/cuda/segments/segment_reducer.h"
 #include "kernels/cuda/slot_memory.h"
+#include "kernels/cuda/timed_stream.h"
 #include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
 
@@ -28,18 +29,15 @@ class CudaSlot : public Slot {
   ~CudaSlot() override {
     if (!fault_.Get().ok()) {
       // The context is unusable; freeing would only fail, or hang.
+      stream_.Abandon();
       static_cast<void>(reducer_.release());
       static_cast<void>(segments_.release());
       static_cast<void>(gatherer_.release());
       return;
     }
     cudaSetDevice(gpu_.ordinal);
-    for (cudaEvent_t event : {begun_, copied_, reduced_, returned_}) {
-      if (event != nullptr) cudaEventDestroy(event);
-    }
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
-    // To free memory waits for all that was enqueued, also for notices that CUDA has yet to give: OnFinished
-    // finds this alive. To destroy a stream does not.
+    // Whoever frees memory waits for all that was enqueued, also for notices that CUDA has yet to give, so
+    // that OnFinished finds this alive. Whoever destroys a stream does not.
     cudaFreeHost(staging_);
     cudaFree(device_);
   }
@@ -49,11 +47,7 @@ class CudaSlot : public Slot {
 
   absl::Status Allocate() {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begun_));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&copied_));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&reduced_));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&returned_));
+    if (absl::Status status = stream_.Create(); !status.ok()) return status;
     WARPFOLD_RETURN_IF_CUDA_ERROR(
         cudaHostAlloc(reinterpret_cast<void**>(&staging_), bytes_, cudaHostAllocDefault));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&device_), bytes_));
@@ -150,11 +144,11 @@ class CudaSlot : public Slot {
                                    SourceOf(memory, byte_offset, memory.host_can_read() || !is_aligned)));
   }
 
-  // Also where the device failed: Wait then says so. An error of the question itself is cleared, or the next
-  // launch on this thread would be told of it.
+  // Also where the device failed: Wait then says so. StatusOf clears an error, or the next launch on this
+  // thread would be told of it; that the end has yet to come CUDA does not remember as one.
   bool Finished() override {
     if (!fault_.Get().ok()) return true;
-    const cudaError_t error = cudaEventQuery(end_);
+    const cudaError_t error = stream_.Query();
     if (error == cudaErrorNotReady) return false;
     ended_ = error == cudaSuccess;
     static_cast<void>(fault_.Check(StatusOf(error, "cudaEventQuery")));
@@ -163,20 +157,20 @@ class CudaSlot : public Slot {
 
   absl::StatusOr<SlotResult> Wait() override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    SlotResult result;
-    if (absl::Status status = Settled(Synchronize(result)); !status.ok()) return status;
-    if (stores_) return result;
-    result.state = reducer_->Collect();
+    const absl::StatusOr<TimedStream::Times> times = Synchronize();
+    if (absl::Status status = Settled(times.status()); !status.ok()) return status;
+    SlotResult result = {.state = std::nullopt, .copy = times->copy, .kernel = times->kernel};
+    if (!stores_) result.state = reducer_->Collect();
     return result;
   }
 
   absl::StatusOr<SegmentsResult> WaitSegments() override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    SlotResult times;
-    if (absl::Status status = Settled(Synchronize(times)); !status.ok()) return status;
+    const absl::StatusOr<TimedStream::Times> times = Synchronize();
+    if (absl::Status status = Settled(times.status()); !status.ok()) return status;
     SegmentsResult result = segments_->Collect();
-    result.copy = times.copy;
-    result.kernel = times.kernel;
+    result.copy = times->copy;
+    result.kernel = times->kernel;
     return result;
   }
 
@@ -187,7 +181,7 @@ class CudaSlot : public Slot {
   absl::Status Settled(absl::Status status) {
     status = fault_.Check(std::move(status));
     if (status.ok() || !fault_.Get().ok()) return status;
-    absl::Status lost = LossOf(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    absl::Status lost = LossOf(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
     return lost.ok() ? status : fault_.Check(std::move(lost));
   }
 
@@ -217,8 +211,8 @@ class CudaSlot : public Slot {
 
   absl::Status EnqueueKernels(const ReductionPlan& reduction, std::uint64_t first_element,
                               std::uint64_t element_count, const std::byte* data) {
-    absl::Status status = reducer_->Launch(reduction, first_element, data, element_count, stream_);
-    return status.ok() ? EnqueueEnd() : status;
+    absl::Status status = reducer_->Launch(reduction, first_element, data, element_count, stream_.get());
+    return status.ok() ? stream_.EndKernels() : status;
   }
 
   absl::Status EnqueueSegments(const ReductionPlan& reduction, const SegmentCut& cut, const Source& source) {
@@ -230,18 +224,16 @@ class CudaSlot : public Slot {
 
   absl::Status EnqueueSegmentKernels(const ReductionPlan& reduction, const SegmentCut& cut,
                                      const std::byte* data) {
-    if (absl::Status status = segments_->Launch(reduction, cut, data, stream_); !status.ok()) return status;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(reduced_, stream_));
-    if (absl::Status status = segments_->CopyResults(stream_); !status.ok()) return status;
-    end_ = returned_;
-    return StatusOf(cudaEventRecord(end_, stream_), "cudaEventRecord");
+    absl::Status status = segments_->Launch(reduction, cut, data, stream_.get());
+    if (status.ok()) status = stream_.EndKernels();
+    if (status.ok()) status = segments_->CopyResults(stream_.get());
+    return status.ok() ? stream_.EndReturn() : status;
   }
 
-  // What is reduced in its place has no end of copying either: an event takes a microsecond or two.
   absl::Status EnqueueCopy(const Source& source, std::uint64_t byte_count) {
     if (absl::Status begun = EnqueueBegin(); !begun.ok() || !source.is_copied) return begun;
     WARPFOLD_RETURN_IF_CUDA_ERROR(Copy(device_, source, byte_count));
-    return EnqueueCopied();
+    return stream_.EndCopy();
   }
 
   // No command crosses from one part of registered memory to the next.
@@ -250,16 +242,11 @@ class CudaSlot : public Slot {
       const std::byte* const from = source.data + done;
       std::uint64_t count = byte_count - done;
       if (source.is_registered) count = std::min<std::uint64_t>(count, BytesOfRegistration(from));
-      const cudaError_t error = cudaMemcpyAsync(to + done, from, count, cudaMemcpyDefault, stream_);
+      const cudaError_t error = cudaMemcpyAsync(to + done, from, count, cudaMemcpyDefault, stream_.get());
       if (error != cudaSuccess) return error;
       done += count;
     }
     return cudaSuccess;
-  }
-
-  absl::Status EnqueueCopied() {
-    kernel_begin_ = copied_;
-    return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
   }
 
   // The driver copies between GPUs also where they do not reach each other's memory.
@@ -271,83 +258,61 @@ class CudaSlot : public Slot {
           Copy(to, SourceOf(*part.memory, part.byte_offset, true), part.byte_count));
       to += part.byte_count;
     }
-    return EnqueueCopied();
+    return stream_.EndCopy();
   }
 
   absl::Status EnqueueGather(std::span<const HostPiece> pieces, std::byte* to) {
     if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(gatherer_->Launch(pieces, to, stream_));
-    return EnqueueCopied();
+    WARPFOLD_RETURN_IF_CUDA_ERROR(gatherer_->Launch(pieces, to, stream_.get()));
+    return stream_.EndCopy();
   }
 
   absl::Status EnqueueStorePieces(std::byte* to, std::span<const HostPiece> pieces) {
     if (absl::Status status = EnqueueGather(pieces, to); !status.ok()) return status;
     stores_ = true;
-    return EnqueueEnd();
+    return stream_.EndKernels();
   }
 
   absl::Status EnqueueStore(std::byte* to, std::uint64_t byte_count) {
     if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
     stores_ = true;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, staging_, byte_count, cudaMemcpyHostToDevice, stream_));
-    if (absl::Status status = EnqueueCopied(); !status.ok()) return status;
-    return EnqueueEnd();
+    WARPFOLD_RETURN_IF_CUDA_ERROR(
+        cudaMemcpyAsync(to, staging_, byte_count, cudaMemcpyHostToDevice, stream_.get()));
+    if (absl::Status status = stream_.EndCopy(); !status.ok()) return status;
+    return stream_.EndKernels();
   }
 
   // All work begins with this, so that none reaches CUDA once the device has failed.
   absl::Status EnqueueBegin() {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     stores_ = false;
-    kernel_begin_ = begun_;
     // The current device is a property of the calling thread.
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-    return StatusOf(cudaEventRecord(begun_, stream_), "cudaEventRecord");
-  }
-
-  absl::Status EnqueueEnd() {
-    end_ = reduced_;
-    return StatusOf(cudaEventRecord(end_, stream_), "cudaEventRecord");
+    return stream_.Begin();
   }
 
   // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
   absl::Status EnqueueNotice() {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-    return StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
+    return StatusOf(cudaLaunchHostFunc(stream_.get(), &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
   }
 
   static void CUDART_CB OnFinished(void* slot) { static_cast<CudaSlot*>(slot)->on_finished_(); }
 
-  absl::Status Synchronize(SlotResult& result) {
+  absl::StatusOr<TimedStream::Times> Synchronize() {
     if (!std::exchange(ended_, false)) {
       WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(end_));
+      if (absl::Status status = stream_.Await(); !status.ok()) return status;
     }
-    float copy_ms = 0;
-    float kernel_ms = 0;
-    if (kernel_begin_ == copied_) {
-      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&copy_ms, begun_, copied_));
-    }
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&kernel_ms, kernel_begin_, reduced_));
-    if (end_ == returned_) {  // the way back counts as copying, too
-      float back_ms = 0;
-      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&back_ms, reduced_, returned_));
-      copy_ms += back_ms;
-    }
-    result.copy = absl::Milliseconds(copy_ms);
-    result.kernel = absl::Milliseconds(kernel_ms);
-    return absl::OkStatus();
+    TimedStream::Times times;
+    if (absl::Status status = stream_.Measure(&times); !status.ok()) return status;
+    return times;
   }
 
   const Gpu gpu_;
   const std::size_t bytes_;
   Fault& fault_;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begun_ = nullptr;
-  cudaEvent_t copied_ = nullptr;
-  cudaEvent_t reduced_ = nullptr;
-  cudaEvent_t returned_ = nullptr;      // results of segments are on the host
-  cudaEvent_t kernel_begin_ = nullptr;  // of the current work: one of the first two
-  cudaEvent_t end_ = nullptr;           // of the current work: one of the last two
+  TimedStream stream_;
   std::byte* staging_ = nullptr;
   std::byte* device_ = nullptr;
   std::unique_ptr<DeviceReducer> reducer_;

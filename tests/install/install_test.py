@@ -85,6 +85,14 @@ class InstallTest(unittest.TestCase):
             file.seek(0)
             self.assertEqual(self.example("standard_input", stdin=file), "12497500\n")
 
+    def test_example_standard_input_that_cannot_be_read_has_no_sum(self):
+        folder = os.open(self.folder, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        done = subprocess.run([self.folder / "build/standard_input", self.server.address], stdin=folder,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("Is a directory", done.stderr)
+
     def test_an_example_says_why_it_failed(self):
         done = subprocess.run([self.folder / "build/sum", "127.0.0.1:1"], capture_output=True, text=True,
                               check=False)

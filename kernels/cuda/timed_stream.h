@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A stream, and the events by which a slot knows when its work has ended and how long each part of it took:
+//
+//   Begin  [copies to the device  EndCopy]  kernels  EndKernels  [the way back  EndReturn]
+//
+// An event takes a microsecond or two, so that what copies nothing has none for it.
+//
+// Threads: one at a time, with the stream's GPU current.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace warpfold::kernels::cuda {
+
+class TimedStream {
+ public:
+  TimedStream() = default;
+  ~TimedStream();
+  TimedStream(const TimedStream&) = delete;
+  TimedStream& operator=(const TimedStream&) = delete;
+
+  // Makes the stream and its events, on the current GPU.
+  absl::Status Create();
+  // Has the destructor touch nothing: the device is lost.
+  void Abandon();
+
+  cudaStream_t get() const { return stream_; }
+
+  absl::Status Begin();
+  absl::Status EndCopy();
+  absl::Status EndKernels();
+  absl::Status EndReturn();
+
+  // Of the last End: cudaErrorNotReady until the device has got there.
+  cudaError_t Query() const { return cudaEventQuery(end_); }
+  absl::Status Await() const;
+
+  struct Times {
+    absl::Duration copy;  // there and back
+    absl::Duration kernel;
+  };
+  // How long the parts took of what has ended.
+  absl::Status Measure(Times* times) const;
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begun_ = nullptr;
+  cudaEvent_t copied_ = nullptr;
+  cudaEvent_t reduced_ = nullptr;
+  cudaEvent_t returned_ = nullptr;
+  // Of the current work: one of the first two, and one of the last two.
+  cudaEvent_t kernels_begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+}  // namespace warpfold::kernels::cuda
