@@ -82,9 +82,9 @@ class ManifestsTest(unittest.TestCase):
 
     def test_memory_is_what_a_server_may_take(self):
         """memory_budget_test computes the budgets that these limits must allow."""
-        for overlay, request, limit in (("cpu", "1Gi", "4Gi"), ("gpu", "2Gi", "6Gi"), ("mtls", "2Gi", "6Gi")):
+        for overlay, memory in (("cpu", ("1Gi", "4Gi")), ("gpu", ("2Gi", "6Gi")), ("mtls", ("2Gi", "6Gi"))):
             resources = self.container(overlay)["resources"]
-            self.assertEqual((resources["requests"]["memory"], resources["limits"]["memory"]), (request, limit))
+            self.assertEqual((resources["requests"]["memory"], resources["limits"]["memory"]), memory)
 
     def test_a_wrong_field_is_found(self):
         wrong = render(_KUBERNETES / "overlays/cpu")["Deployment"]
