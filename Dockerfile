@@ -28,7 +28,8 @@ RUN cmake --preset release -DWARPFOLD_CUDA="${CUDA}" -DCMAKE_CUDA_ARCHITECTURES=
 ARG RUNTIME_IMAGE
 ARG VERSION=0.1.0
 COPY --from=base /var/lib/dpkg/status /tmp/base-status
-RUN python3 -B deploy/sbom.py build/release /tmp/base-status "${RUNTIME_IMAGE}" "${VERSION}" >sbom.spdx.json
+RUN python3 -B deploy/sbom.py build/release /tmp/base-status "${RUNTIME_IMAGE}" "${VERSION}" >sbom.spdx.json \
+    && python3 -B deploy/notices.py build/release >notices.txt && gzip -9 --no-name notices.txt
 
 # The driver's libraries come from the host, through the NVIDIA container toolkit.
 FROM base
@@ -45,7 +46,7 @@ LABEL org.opencontainers.image.title="Warpfold" \
       org.opencontainers.image.base.name="${RUNTIME_IMAGE}" \
       org.opencontainers.image.base.digest="${RUNTIME_DIGEST}"
 COPY --from=build /src/build/release/bin/warpfold-server /src/build/release/bin/warpfold /usr/local/bin/
-COPY --from=build /src/sbom.spdx.json /usr/local/share/warpfold/
+COPY --from=build /src/sbom.spdx.json /src/notices.txt.gz /src/LICENSE /usr/local/share/warpfold/
 # Nobody in particular; not root. Any other user will do as well, since nothing is written.
 USER 65532:65532
 EXPOSE 50051 9464

@@ -57,6 +57,8 @@ check_files() {
 
 check_sbom() {
   local root=$1 name
+  gzip --decompress --stdout "$root/${kSbom%/*}/notices.txt.gz" | grep 'libgrpc-dev' >/dev/null ||
+    fail "there are no notices"
   for name in libgrpc-dev libssl-dev base-files; do
     grep -q "\"name\": \"$name\"" "$root/$kSbom" || fail "$name is not in the bill of materials"
   done

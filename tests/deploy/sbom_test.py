@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The bill of materials of a build: valid SPDX, and it has what went into the executables and the base.
+"""The bill of materials of a build: valid SPDX, and it has what went into the executables and the base. And
+the notices of what went into the executables.
 
 Runs in the environment that deploy/tools_environment.sh makes. Environment: WARPFOLD_BUILD, a built folder.
 The container's test looks at the bill of a real image.
@@ -9,6 +10,7 @@ The container's test looks at the bill of a real image.
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 _SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "deploy/sbom.py"
+_NOTICES = _SCRIPT.with_name("notices.py")
 _STATUS = """Package: base-files
 Status: install ok installed
 Version: 12.4+deb12u9
@@ -69,6 +72,15 @@ class SbomTest(unittest.TestCase):
 
     def test_the_same_again(self):
         self.assertEqual(self.write(), self.path.read_text())
+
+    def test_notices(self):
+        done = subprocess.run([sys.executable, "-B", _NOTICES, os.environ["WARPFOLD_BUILD"]], check=True,
+                              stdout=subprocess.PIPE, text=True)
+        for name in self.packages("linked"):
+            self.assertRegex(done.stdout, rf"(?m)^([\w.+, -]*, )?{re.escape(name)}(,|$)")
+        for text in ("Google LLC", "OpenSSL", "/usr/share/common-licenses/Apache-2.0\n",
+                     "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION"):
+            self.assertIn(text, done.stdout)
 
 
 if __name__ == "__main__":
