@@ -53,8 +53,12 @@ int ExportMemory(int ordinal) {
       write(STDOUT_FILENO, bus_id.data(), bus_id.size()) != static_cast<ssize_t>(bus_id.size())) {
     return 1;
   }
-  char end;
-  return read(STDIN_FILENO, &end, 1) == 0 ? 0 : 1;
+  // Each byte that comes says that the memory is to be freed.
+  char order;
+  while (read(STDIN_FILENO, &order, 1) == 1) {
+    if (cudaFree(memory) != cudaSuccess || write(STDOUT_FILENO, &order, 1) != 1) return 1;
+  }
+  return 0;
 }
 
 class Exporter {
@@ -73,20 +77,27 @@ class Exporter {
     close(out[1]);
     close(in[0]);
     to_ = in[1];
-    EXPECT_EQ(read(out[0], memory_.handle.data(), memory_.handle.size()),
+    from_ = out[0];
+    EXPECT_EQ(read(from_, memory_.handle.data(), memory_.handle.size()),
               static_cast<ssize_t>(memory_.handle.size()));
-    EXPECT_EQ(read(out[0], memory_.pci_bus_id.data(), memory_.pci_bus_id.size()),
+    EXPECT_EQ(read(from_, memory_.pci_bus_id.data(), memory_.pci_bus_id.size()),
               static_cast<ssize_t>(memory_.pci_bus_id.size()));
-    close(out[0]);
     memory_.byte_count = kBytes;
   }
   ~Exporter() { End(); }
 
   const ProcessMemory& memory() const { return memory_; }
   void Kill() { kill(pid_, SIGKILL); }
+  // Has the owner free the memory, and waits until it has.
+  void Free() {
+    char order = 'f';
+    EXPECT_EQ(write(to_, &order, 1), 1);
+    EXPECT_EQ(read(from_, &order, 1), 1);
+  }
   void End() {
     if (pid_ < 0) return;
     close(to_);
+    close(from_);
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
@@ -94,6 +105,7 @@ class Exporter {
  private:
   pid_t pid_ = -1;
   int to_ = -1;
+  int from_ = -1;
   ProcessMemory memory_;
 };
 
@@ -252,6 +264,22 @@ TEST_F(ProcessMemoryTest, OwnerDiesWhileItIsRead) {
     ASSERT_TRUE(slot.Wait().ok()) << i;
   }
   exporter.End();
+  ExpectSum(**memory, 0, kElements);
+  EXPECT_TRUE(backend_->fault().ok());
+}
+
+// CUDA promises nothing here, and so neither does the protocol. But a server must not end of it.
+TEST_F(ProcessMemoryTest, OwnerFreesItWhileItIsRead) {
+  Exporter exporter;
+  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const ReductionPlan reduction = SumAndMax();
+  Slot& slot = *backend_->slots().front();
+  for (int i = 0; i < 200; ++i) {
+    if (i == 100) exporter.Free();
+    ASSERT_TRUE(slot.StartFrom(reduction, 0, kElements / 1024 * 1024, **memory, 0).ok());
+    ASSERT_TRUE(slot.Wait().ok()) << i;
+  }
   ExpectSum(**memory, 0, kElements);
   EXPECT_TRUE(backend_->fault().ok());
 }
