@@ -126,6 +126,26 @@ def test_lists_of_integers_that_no_type_holds(client):
     assert client.sum([-1.0, 2**63]) == 2.0**63
 
 
+def test_bools_beside_large_integers(client):
+    largest = 2**63 + 1
+    for items in ([numpy.True_, 1, largest], [[True, numpy.False_], [largest, numpy.int8(1)]],
+                  [numpy.array(True), largest, 1]):
+        assert client.max(items) == largest
+    with pytest.raises(TypeError, match="neither int64 nor uint64"):
+        client.sum([numpy.True_, -1, largest])
+
+
+def test_numbers_and_arrays_in_one_list(client):
+    one = numpy.array(1.0)
+    for items in ([one, 2], [1.5, one], [[one], [3]], (numpy.array(True), True), [numpy.float32(2), one, 3],
+                  [[1, 2], numpy.array([3, 4])], [[one, 2], numpy.ones(2)]):
+        x = numpy.asarray(items)
+        assert client.sum(items) == x.sum() and client.max(items).dtype == x.dtype
+    for uneven in ([numpy.array([1, 2]), 3], [1.0, numpy.ones(2)], [one, 2.0, [1]], [numpy.ones(1), 2]):
+        with pytest.raises(ValueError, match="inhomogeneous"):
+            client.sum(uneven)
+
+
 def test_numbers_and_lists(client):
     assert client.sum([[1, 2], [3, 4]]) == 10
     assert client.max((1.5, 2.5)) == 2.5
@@ -413,3 +433,6 @@ def test_fields_of_as_many_dimensions_as_can_be(client, fewer):
     x[...] = [[1, 2], [3, 8], [5, 6]]
     arrives_as(client, x, x, "copied")
     assert client.sum(x, keepdims=True).shape == (1,) * dimensions
+    for axis in (0, dimensions - 2, -1, (0, -1), (dimensions - 2, 3)):
+        assert numpy.array_equal(client.sum(x, axis), x.sum(axis))
+        assert numpy.array_equal(client.sum(x.T, axis, keepdims=True), x.T.sum(axis, keepdims=True))

@@ -80,6 +80,7 @@ class Elements:
     matrix_of: Callable[[Elements], tuple[int, int]] | None = None  # which must be the same of all pieces
     kept_as: tuple[int, int] | None = None  # the matrices as which a server keeps them
     last: int | None = None  # the last byte's address, in memory of which nobody says whether it is a file's
+    is_squeezed: bool = False  # the view has none of the array's dimensions of length 1
 
     @property
     def is_array(self) -> bool:
@@ -214,18 +215,23 @@ def _check_matrix(piece: Elements, matrix_of: Callable[[Elements], tuple[int, in
 
 def _of_numpy(array: numpy.ndarray[Any, Any], home: Home | None = None) -> Elements:
     """home: of what it is a part of, where that is known."""
+    import numpy
+
+    squeezed = array
     dtype = array.dtype
     name = element_type(dtype)
     if name is None:
         raise unsupported(array)
     # NumPy exports no type that is not its own.
     if not array.flags.c_contiguous and any(stride % dtype.itemsize for stride in array.strides):
-        view = _native.View(_bytes_of(array))  # strides count elements, for DLPack
+        squeezed = _with_place_for_one_more(array)
+        view = _native.View(numpy.asarray(_Bytes(squeezed)))  # strides count elements, for DLPack
     elif name == "bfloat16":
         view = _native.View(array.view("uint16"))
     else:
         view = _native.View(array)
-    elements = Elements(name, dtype, "memory" if view.contiguous else "copied", view, shape=array.shape)
+    elements = Elements(name, dtype, "memory" if view.contiguous else "copied", view, shape=array.shape,
+                        is_squeezed=squeezed is not array)
     if array.flags.owndata:
         view.may_be_mapped = False
         return elements
@@ -260,16 +266,19 @@ def _exactly(items: list[Any] | tuple[Any, ...], array: numpy.ndarray[Any, Any])
     if array.dtype != "float64" or numpy.abs(array).max(initial=0) < 2**53:
         return array
     numbers = numpy.array(items, dtype=object)
-    if not all(isinstance(number, (int, numpy.integer)) for number in numbers.flat):
+    if not all(isinstance(number, (int, numpy.integer, numpy.bool_)) for number in numbers.flat):
         return array
-    if numbers.min() < 0:
+    # As Python's integers: NumPy compares its bools as C's.
+    whole = list(map(int, numbers.flat))
+    if min(whole) < 0:
         raise TypeError("neither int64 nor uint64 has all of these integers: pass "
                         "numpy.array(..., dtype=...) of the type that is meant")
-    return numbers.astype("uint64")
+    return numpy.array(whole, "uint64").reshape(numbers.shape)
 
 
 class _Bytes:
-    """An array's elements as bytes, in one more dimension."""
+    """An array's elements as bytes, in one more dimension. Serves fields of structured arrays, whose elements
+    need not lie at multiples of their size."""
 
     def __init__(self, array: numpy.ndarray[Any, Any]):
         self.array = array
@@ -278,13 +287,11 @@ class _Bytes:
             "shape": (*array.shape, array.itemsize), "strides": (*array.strides, 1)}
 
 
-def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """Serves fields of structured arrays, whose elements need not lie at multiples of their size."""
-    import numpy
-
-    # Where there is no place for one more dimension, some have a length of 1: memory has no 2^64 elements.
-    # NumPy 1 has 32 dimensions at most, and refuses an array of 2^32 elements with strides of 0 by itself.
-    return numpy.asarray(_Bytes(array.squeeze() if array.ndim == most_dimensions() else array))
+def _with_place_for_one_more(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+    """The array, or the same without dimensions of length 1 if NumPy's have no more dimensions."""
+    # Some have a length of 1 then: memory has no 2^64 elements. NumPy 1 has 32 dimensions at most, and
+    # refuses an array of 2^32 elements with strides of 0 by itself.
+    return array.squeeze() if array.ndim == most_dimensions() else array
 
 
 def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:

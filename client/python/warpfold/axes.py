@@ -38,6 +38,13 @@ class Cut:
         others = (at for at in range(len(self.dimensions)) if at not in self.axes)
         return [*others, *self.axes]
 
+    def order_in_view(self, elements: Elements) -> list[int]:
+        """The same of the dimensions that the view has."""
+        if not elements.is_squeezed:
+            return self.order()
+        there = [at for at, length in enumerate(self.dimensions) if length != 1]
+        return [there.index(at) for at in self.order() if self.dimensions[at] != 1]
+
     def length(self) -> int:
         return math.prod(self.dimensions[at] for at in self.axes)
 
@@ -116,8 +123,8 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
         return _ask_part_by_part(operator_name, call, cut, client, progress, stop)
     try:
         return column_of(operator_name, client.reduce_segments(
-            elements.view, cut.order(), cut.length(), cut.count(), call.task, call.settings.native(),
-            progress, stop), elements)
+            elements.view, cut.order_in_view(elements), cut.length(), cut.count(), call.task,
+            call.settings.native(), progress, stop), elements)
     finally:
         elements.check_mapping()  # which says more than that the system could not read
 

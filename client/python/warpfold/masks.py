@@ -62,7 +62,7 @@ def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
         if kinds <= _LISTS:
             level = list(itertools.chain.from_iterable(level))
         else:
-            level = _lists_in(level, kinds - _NUMBERS, arrays)
+            level = _lists_in(level, kinds, arrays)
         # Each list once, since the same few may come up ever more often; but short rows in few dimensions are
         # looked at sooner than told apart.
         if level and (depth > 2 or len(level[0]) > _FEW):
@@ -76,7 +76,7 @@ def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
 def _lists_in(level: list[_List], kinds: set[type], arrays: list[numpy.ndarray[Any, Any]]) -> list[_List]:
     """Those in the lists, of which all else is looked at.
 
-    kinds: what there is in them but numbers.
+    kinds: the types of what there is in them.
     arrays: where those in them are put.
     """
     import numpy
@@ -85,7 +85,7 @@ def _lists_in(level: list[_List], kinds: set[type], arrays: list[numpy.ndarray[A
     if kinds == {numpy.ndarray}:
         arrays += itertools.chain.from_iterable(level)
         return lists
-    if all(issubclass(kind, numpy.generic) for kind in kinds):
+    if all(issubclass(kind, numpy.generic) for kind in kinds - _NUMBERS):
         return lists
     for item in itertools.chain.from_iterable(level):
         if isinstance(item, (list, tuple)):
