@@ -46,7 +46,7 @@ def test_headers_that_say_what_cannot_be(client, tmp_path, header, version):
     with pytest.raises(ValueError, match=r"is no \.npy file"):
         client.sum(files.npy(tmp_path / "x.npy"))
     archive(tmp_path / "x.npz", content)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"x\.npz has no array 'x' of elements"):
         client.sum(files.npz(tmp_path / "x.npz", "x"))
 
 
@@ -112,6 +112,27 @@ def test_a_column_whose_file_is_cut_meanwhile(tmp_path):
     os.truncate(tmp_path / "x", 4096)
     with pytest.raises(ValueError, match="shorter"):
         next(pieces)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_arrow_streams_that_were_cut(client, tmp_path, legacy):
+    pyarrow = pytest.importorskip("pyarrow")
+    # Where a dictionary is replaced there is one more message between two batches.
+    names = [pyarrow.array([name] * 9).dictionary_encode() for name in ("one", "one", "other")]
+    batches = [pyarrow.record_batch({"x": numpy.arange(9), "name": name}) for name in names]
+    options = pyarrow.ipc.IpcWriteOptions(use_legacy_format=legacy)
+    with pyarrow.ipc.new_stream(tmp_path / "x", batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    whole = (tmp_path / "x").read_bytes()
+    assert client.sum(files.arrow(tmp_path / "x", "x")) == 3 * 36
+    for length in range(0, len(whole), 4):
+        (tmp_path / "x").write_bytes(whole[:length])
+        with pytest.raises((ValueError, OSError)):
+            client.sum(files.arrow(tmp_path / "x", "x"))
+    with pytest.raises(ValueError, match="x is an Arrow stream without the mark of its end"):
+        (tmp_path / "x").write_bytes(whole[:-4 if legacy else -8])
+        client.sum(files.arrow(tmp_path / "x", "x"))
 
 
 class Trickle(io.BytesIO):

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Path = str | os.PathLike[str]
 
+# Of an Arrow stream, by the format of today and by that before Arrow 0.15. A message has more.
+_END_MARK_BYTES = (8, 4)
+
 
 def npy(path: Path) -> numpy.ndarray[Any, Any]:
     """The array of a .npy file, mapped. ValueError for what is none, or has elements that are objects."""
@@ -81,15 +84,18 @@ def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
     except Exception as error:
         # Each kind of compression has errors of its own: bzip2's is an OSError, but not the system's.
         is_of_system = getattr(error, "errno", None) is not None
-        if is_of_system or isinstance(error, (KeyError, ValueError, MemoryError, ImportError)):
+        if is_of_system or isinstance(error, (KeyError, MemoryError, ImportError)):
             raise
+        if isinstance(error, ValueError):
+            raise ValueError(f"{where} has no array {member!r} of elements: {error}") from None
         raise ValueError(f"{where} is no .npz file, or a broken one: {error}") from None
 
 
 def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of a column of an Arrow IPC file (Feather 2), or of a file with an IPC stream.
 
-    ValueError where an element is null, TypeError for a column whose type is no element type.
+    ValueError where an element is null, and for a stream without the mark of its end, of which batches may be
+    missing; TypeError for a column whose type is no element type.
     """
     import pyarrow
 
@@ -99,7 +105,7 @@ def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
         mapping = Mapping(lambda: os.fstat(file.fileno()).st_size, source.size())
         index = _column_index(reader.schema, column)
         yield _empty_piece(reader.schema.field(index).type, column)
-        batches = _batches(reader)
+        batches = _batches(reader, source, path)
         while True:
             mapping.check()
             batch = next(batches, None)
@@ -179,12 +185,19 @@ def _ipc_reader(source: Any) -> Any:
         return pyarrow.ipc.open_stream(source)
 
 
-def _batches(reader: Any) -> Iterator[Any]:
-    if not hasattr(reader, "num_record_batches"):  # a stream's
-        yield from reader
+def _batches(reader: Any, source: Any, path: Path) -> Iterator[Any]:
+    if hasattr(reader, "num_record_batches"):  # a file's
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
         return
-    for number in range(reader.num_record_batches):
-        yield reader.get_batch(number)
+    end = source.tell()
+    for batch in reader:
+        yield batch
+        end = source.tell()
+    # pyarrow takes the end of the file for the end of the stream, too.
+    if source.tell() - end not in _END_MARK_BYTES:
+        raise ValueError(f"{os.fspath(path)} is an Arrow stream without the mark of its end: it was cut, or "
+                         "its writer was not closed")
 
 
 def _empty_piece(arrow_type: Any, name: str) -> numpy.ndarray[Any, Any]:
