@@ -78,6 +78,18 @@ def test_the_server_proves_who_it_is(keys, secure, server, total_by):
 
 
 @BOTH
+def test_what_is_said_of_a_certificate_may_be_in_any_language(keys, secure, tmp_path, total_by):
+    with open(keys.server[0], "rb") as file:
+        certificate = file.read()
+    for encoding in ("utf-8", "latin-1"):
+        (tmp_path / "ca.pem").write_bytes("Größe und Güte\n".encode(encoding) + certificate)
+        assert total_by(secure, tls_ca=tmp_path / "ca.pem") == X.sum()
+    (tmp_path / "ca.pem").write_bytes(certificate.replace(b"A", b"\xe9", 1))
+    with pytest.raises(ValueError, match=r"ca\.pem"):
+        warpfold.connect(secure, tls_ca=tmp_path / "ca.pem")
+
+
+@BOTH
 def test_the_client_proves_who_it_is(keys, mutual, total_by):
     assert total_by(mutual, **keys.own(keys.client)) == X.sum()
     for tls in ({}, {"tls_ca": keys.server[0]}, keys.own(keys.other)):

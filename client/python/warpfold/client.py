@@ -226,8 +226,9 @@ def _check_tls(authorities: str, ca: str | os.PathLike[str], cert: str | os.Path
 def _pem(path: str | os.PathLike[str] | None) -> str:
     if path is None:
         return ""
-    with open(path, encoding="ascii", errors="replace") as file:
-        text = file.read()
+    with open(path, "rb") as file:
+        # What is between the certificates may be in any language, but Python's OpenSSL takes ASCII alone.
+        text = file.read().decode("ascii", "replace").replace("\ufffd", "?")
     # An empty authority would be the system's, for gRPC.
     if "-----BEGIN " not in text:
         raise ValueError(f"{os.fspath(path)} is not a PEM file")
