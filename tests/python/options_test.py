@@ -3,6 +3,7 @@
 """Arguments of every wrong type or value: the exception names them, and nothing was sent."""
 
 import asyncio
+import fractions
 import io
 import math
 import traceback
@@ -67,6 +68,13 @@ X = numpy.arange(12.0).reshape(3, 4)
     (lambda client: client.arrays("\ud800"), ValueError, "owner"),
     (lambda client: client.reduce(X, ["sum"], algorithm="\ud800"), ValueError, "algorithm"),
     (lambda client: client.reduce(numpy.ones((0, 2**33, 1)), ["sum"], matrix=True), ValueError, "matrices"),
+    (lambda client: client.sum(X, timeout=10**400), ValueError, "timeout is beyond"),
+    (lambda client: client.sum(X, timeout=-10**5000), ValueError, "timeout is beyond"),
+    (lambda client: client.var(X, ddof=fractions.Fraction(10**400)), ValueError, "ddof is beyond"),
+    (lambda client: client.put(X, ttl=10**400), ValueError, "ttl is beyond"),
+    (lambda client: client.norm(X, 10**400), ValueError, "ord is beyond"),
+    (lambda client: client.sum(X, streams=10**5000), ValueError, "streams has more than"),
+    (lambda client: client.partial(X, ["sum"], 10**5000), ValueError, "first_element has more than"),
     (lambda client: client.sum(X, dtype="float31"), TypeError, "float31"),
     (lambda client: client.sum(b"1234", dtype="float31"), TypeError, "float31"),
     (lambda client: client.sum(b"1234", dtype=">f4"), TypeError, "no element type"),

@@ -105,6 +105,8 @@ def test_arrays_that_are_gone(client, keeper):
     kept = client.put(X)
     part = kept[5:]
     kept.delete()
+    with client.put(X, ttl=1e-12) as shortest:
+        assert shortest.expires_in <= 1
     short = client.put(X, ttl=1)
     while client.arrays():
         time.sleep(0.05)

@@ -20,22 +20,36 @@ _METHODS = {"prod": "'product'", "var": "'variance'", "std": "'stddev'",
 
 def number(name: str, value: Any) -> float:
     kind = type(value)
-    if kind is float or kind is int:
-        return float(value)
+    if kind is float:
+        return value  # type: ignore[no-any-return]
+    if kind is int:
+        return _float(name, value)
     if isinstance(value, (bool, complex)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
         raise TypeError(f"{name} must be a number, not {value!r}")
-    return float(value)
+    return _float(name, value)
+
+
+def _float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # its digits may be too many to be printed
+        raise ValueError(f"{name} is beyond the largest float") from None
+
+
+# No option has a number of more bits, and Python prints none of thousands of digits.
+_MOST_BITS = 1024
 
 
 def whole(name: str, value: Any) -> int:
-    if type(value) is int:
-        return value
     try:
         if isinstance(value, bool):
             raise TypeError
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+    if number.bit_length() > _MOST_BITS:
+        raise ValueError(f"{name} has more than {_MOST_BITS} bits")
+    return number
 
 
 def unsigned(name: str, value: Any) -> int:

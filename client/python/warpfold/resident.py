@@ -230,8 +230,12 @@ class AsyncResidentArray(_Whole[Coroutine[Any, Any, Any], Coroutine[Any, Any, Re
 def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Mapping[str, Any]) \
         -> Work[tuple[_native.Array, Elements]]:
     """Sends an array to be kept: a client's work. What the server says of it, and what it was."""
-    if ttl is not None and not 0 < number("ttl", ttl) < math.inf:
-        raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
+    ttl_s = 0.0  # the server's own time
+    if ttl is not None:
+        ttl_s = number("ttl", ttl)
+        if not 0 < ttl_s < math.inf:
+            raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
+        ttl_s = max(ttl_s, 1.0)  # the client library takes a time that is too short to be counted for none
     text("owner", owner)
     matrix = flag("matrix", matrix)
     settings = settings_of(options)
@@ -247,10 +251,10 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
         task = task_of(elements.type, (), matrix_of(elements) if matrix else None)
         try:
             if progress is None:
-                answer = client.put(view, task, ttl or 0, owner, settings.native(), None, stop)
+                answer = client.put(view, task, ttl_s, owner, settings.native(), None, stop)
             else:
                 with Meter(progress, view.nbytes) as meter:
-                    answer = client.put(view, task, ttl or 0, owner, settings.native(), meter.tell, stop)
+                    answer = client.put(view, task, ttl_s, owner, settings.native(), meter.tell, stop)
                     meter.finish()
         except Exception:
             elements.check_mapping()
