@@ -136,6 +136,16 @@ def test_nan_policy(client):
     assert client.mean(x, nan="ignore") == numpy.nanmean(x)
 
 
+@pytest.mark.parametrize("call", [
+    lambda client, x: client.sum(x), lambda client, x: client.sum(x, 0), lambda client, x: client.prod(x, 1),
+    lambda client, x: client.reduce(x, ["sum"])["sum"], lambda client, x: client.sum_of_squares(iter([x]))])
+def test_overflow_names_the_option_that_goes_on(client, call):
+    with pytest.raises(OverflowError, match=r'does not fit.*; overflow="wrap" would answer it modulo 2\*\*6'):
+        call(client, numpy.full((2, 2), 2**62))
+    with pytest.raises(OverflowError, match=r"max_subarray_sum.* 64 bits$"):
+        client.max_subarray_sum(numpy.full(2, 2**62))
+
+
 def test_overflow_policy(client):
     x = numpy.array([2**63 - 1, 1])
     with pytest.raises(OverflowError):

@@ -132,6 +132,9 @@ _BY_CODE: dict[str, type[WarpfoldError]] = {
 def from_status(code: str, message: str, reason: str, fields: Mapping[str, str]) -> WarpfoldError:
     """The exception of a status; called by the extension module."""
     kind = _BY_CODE.get(code, UnknownError)
+    # The server names the protocol's option, and the client library none. This operator has none, either.
+    if reason == "OVERFLOW" and "max_subarray_sum" not in message:
+        message = f'{message.partition(";")[0]}; overflow="wrap" would answer it modulo 2**64'
     error = kind(message, reason, fields)
     if kind is UnknownError:
         error.code = code
