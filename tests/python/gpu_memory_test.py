@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import gc
 import time
+import types
 import weakref
 
 import numpy
@@ -316,6 +317,21 @@ def test_arrays_on_a_gpu_that_cannot_be_shared_are_staged(client, monkeypatch, r
     assert result.way == "staged" and result["sum"] == x.sum()
 
 
+def test_arrays_on_a_gpu_have_one_stream(client, near, monkeypatch):
+    x = numpy.arange(100.0)
+    driver = Driver(x.ctypes.data, x.nbytes)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    registered = types.SimpleNamespace(token=b"0" * 16)
+    monkeypatch.setattr(memory.Memory, "_open", lambda *unused: memory._Opened(0, registered))
+    with warpfold.connect(near.address) as stages:
+        for one in (client, stages):
+            for call in (one.sum, lambda array, one=one, **options: one.reduce(array, ["sum"], **options),
+                         lambda array, one=one, **options: one.sum(array, 0, **options)):
+                with pytest.raises(ValueError, match="one stream, not streams=2"):
+                    call(OnGpu(x), streams=2)
+        assert stages.sum(OnGpu(x), streams=1) == stages.sum(OnGpu(x), streams=0) == x.sum()
+
+
 class ByDlpack(dlpack.Exporter):
     def __init__(self, array, device):
         super().__init__(array, device)
@@ -333,6 +349,20 @@ def test_an_array_is_staged_once_the_gpu_has_written_it(near, monkeypatch, kind)
     monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
     with warpfold.connect(near.address) as client:
         assert client.sum(kind(x)) == x.sum() and driver.times("cuCtxSynchronize") == 1
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_an_interrupt_while_an_array_is_exported_is_heard(near, path, monkeypatch, memory):
+    class Interrupting(ByDlpack):
+        def __dlpack__(self, **options):
+            raise KeyboardInterrupt
+
+    x = numpy.arange(100.0)
+    driver = Driver(x.ctypes.data, x.nbytes)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    with warpfold.connect(near.address, memory_socket=path if memory else None) as client, \
+            pytest.raises(KeyboardInterrupt):
+        client.sum(Interrupting(x, dlpack.CUDA))
 
 
 @pytest.mark.parametrize("context", [0, None])  # it is null, or refused

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from warpfold import _native
 from warpfold.element_types import ELEMENT_TYPES, element_type
+from warpfold.exports import exported
 
 # DLPack's numbers.
 _CUDA = 2
@@ -60,7 +61,7 @@ def _address_of(array: Any) -> int | None:
     if not hasattr(array, "__dlpack__"):
         return int(array.__cuda_array_interface__["data"][0])
     try:
-        view = _native.View(array)
+        view = exported(array)
     except TypeError:
         return None
     return view.address if view.device in (_CUDA, _CUDA_MANAGED) else None
@@ -79,7 +80,7 @@ def _driver() -> _native.GpuDriver | None:
 
 def _by_dlpack(array: Any) -> Place | None:
     try:
-        view = _native.View(array)
+        view = exported(array)
     except TypeError:
         return None
     if view.type not in ELEMENT_TYPES or view.device != _CUDA or not view.contiguous:

@@ -322,6 +322,8 @@ class Methods(Generic[V, R]):
         elements = elements_for(array, options.get("dtype"), stop, memory)
         if elements.way == "resident":
             check_one_stream(options, "a kept array is not sent, and has")
+        if elements.owner is not None:
+            check_one_stream(options, "an array on a GPU is not sent, or goes on")
         return elements
 
     def _plain(self, operator: str, array: Any, spec: dict[str, Any]) -> Any:
