@@ -12,6 +12,7 @@ import pytest
 
 import warpfold
 from warpfold import aio
+from warpfold.calls import settings_of
 
 CUT = warpfold.cut_elements(2)
 
@@ -103,6 +104,11 @@ def test_bad_parts(client, x):
             bad()
     with pytest.raises(TypeError, match="host"):
         client.partial(iter([x]), ["sum"])
+    task, settings = client.partial(x, ["sum"]).question.task(), settings_of({}).native()
+    for bad in ((0,), (), (0, 1, b"", 2), [0, 1, b""], 7):
+        for merge in (client._native.merge, client._native.merge_to_state):
+            with pytest.raises(TypeError, match="a state is"):
+                merge([bad], task, settings, None)
     with pytest.raises(TypeError, match="list"):
         client.partial(x, "sum")
     with pytest.raises(TypeError, match="algorithm"):

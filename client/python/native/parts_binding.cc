@@ -29,7 +29,10 @@ nb::tuple StateTuple(const PartialState& state) {
 std::vector<PartialState> StatesOf(const nb::list& tuples) {
   std::vector<PartialState> states;
   for (const nb::handle item : tuples) {
-    const auto state = nb::cast<nb::tuple>(item);
+    nb::tuple state;
+    if (!nb::try_cast(item, state) || state.size() != 3) {
+      throw nb::type_error("a state is the first element, the number of elements, and bytes");
+    }
     const auto bytes = nb::cast<nb::bytes>(state[2]);
     states.push_back({nb::cast<std::uint64_t>(state[0]), nb::cast<std::uint64_t>(state[1]),
                       std::string(bytes.c_str(), bytes.size())});
