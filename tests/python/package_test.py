@@ -65,6 +65,26 @@ def test_the_module_for_dask_is_there_with_it():
     assert run("-P", "-c", "import warpfold; print(warpfold.dask.reduce.__module__)") == "warpfold.dask\n"
 
 
+_IN_A_SUBINTERPRETER = """
+try:
+    import _interpreters
+    def run(code): print(_interpreters.exec(_interpreters.create("legacy"), code).formatted)
+except ImportError:
+    import _xxsubinterpreters
+    def run(code):
+        try: _xxsubinterpreters.run_string(_xxsubinterpreters.create(isolated=False), code)
+        except _xxsubinterpreters.RunFailedError as error: print(error)
+{before}
+run("import warpfold")
+"""
+
+
+@pytest.mark.parametrize("before", ["", "import warpfold"])
+def test_subinterpreters_are_refused(before):
+    said = run("-P", "-c", _IN_A_SUBINTERPRETER.format(before=before))
+    assert "ImportError" in said and "main interpreter alone, not in a subinterpreter" in said
+
+
 def test_sources_are_clean():
     run("-m", "ruff", "check", "--config", "pyproject.toml", "warpfold", "../../tests/python",
         "../../tests/benchmarks/python_client.py")

@@ -12,6 +12,13 @@
 #include "proto/leaf.h"
 
 NB_MODULE(_native, module) {
+  // Threads of gRPC's and of calls ask for Python's lock by way of the main interpreter, and would wait for
+  // ever in another one.
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    throw nanobind::import_error(
+        "warpfold works in Python's main interpreter alone, not in a subinterpreter: use threads or "
+        "processes");
+  }
   // Objects that live until the interpreter's end are Python's to free, or not.
   nanobind::set_leak_warnings(false);
   warpfold::python::BindView(module);
