@@ -5,6 +5,7 @@
 import asyncio
 import dataclasses
 import inspect
+import signal
 import subprocess
 import sys
 import threading
@@ -224,6 +225,46 @@ def test_asyncio(keeper):
                 await client.put(slow_pieces(1))
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("total_by", ["client", "asyncio"])
+def test_an_array_is_deleted_whose_put_raises(client, keeper, kind, total_by):
+    def progress(done, total):
+        if done == total:
+            raise kind("the bar is closed")
+
+    async def scenario():
+        async with aio.connect(keeper.address) as other:
+            await other.put(X, progress=progress)
+
+    with pytest.raises(kind, match="the bar is closed"):
+        if total_by == "client":
+            client.put(X, progress=progress)
+        else:
+            asyncio.run(scenario())
+    assert client.arrays() == []
+
+
+def test_an_array_is_deleted_of_whose_put_a_signal_leaves_no_answer(client, keeper):
+    """The handler raises when the call has returned, and before its answer is anywhere."""
+
+    class Interrupted:
+        def __init__(self, native):
+            self._native = native
+
+        def __getattr__(self, name):
+            return getattr(self._native, name)
+
+        def put(self, *arguments):
+            self._native.put(*arguments)
+            signal.raise_signal(signal.SIGINT)
+
+    with warpfold.connect(keeper.address) as other:
+        other._native = Interrupted(other._native)
+        with pytest.raises(KeyboardInterrupt):
+            other.put(X)
+    assert client.arrays() == []
 
 
 @pytest.mark.parametrize("closed", [False, True])

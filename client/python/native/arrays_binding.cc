@@ -66,13 +66,17 @@ absl::StatusOr<ResidentArray> PutLayout(Client& client, const Task& task, const 
   return client.PutGenerated(task.type, matrix, byte_count, read, put, options);
 }
 
-nb::tuple Put(Client& client, const View& view, const Task& task, double time_to_live_s, std::string owner,
-              const CallOptions& settings, const nb::object& progress, const std::stop_source* stop) {
+// Appends the array to `answers`: where a signal's handler raises as soon as this has returned, nobody gets
+// what it returns, but the server keeps the array.
+void Put(Client& client, const View& view, const Task& task, double time_to_live_s, std::string owner,
+         const CallOptions& settings, const nb::object& progress, const std::stop_source* stop,
+         nb::list answers) {
   Watch watch(progress);
   watch.Protect(view);
   const CallOptions options = OptionsOf(settings, stop, watch);
   const PutOptions put = {absl::Seconds(time_to_live_s), std::move(owner)};
-  return ArrayTuple(Call(watch, [&] { return PutLayout(client, task, view.layout(), put, options); }));
+  answers.append(
+      ArrayTuple(Call(watch, [&] { return PutLayout(client, task, view.layout(), put, options); })));
 }
 
 nb::tuple GetArray(Client& client, const nb::bytes& token, const CallOptions& settings,
@@ -109,7 +113,7 @@ void BindArrays(nb::class_<Client>& client) {
       .def("reduce_reference", &ReduceReference, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
            nb::arg().none(), nb::arg().none())
       .def("put", &Put, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
-           nb::arg().none())
+           nb::arg().none(), nb::arg())
       .def("get_array", &GetArray, nb::arg(), nb::arg(), nb::arg().none())
       .def("list_arrays", &ListArrays, nb::arg(), nb::arg(), nb::arg().none())
       .def("delete_array", &DeleteArray, nb::arg(), nb::arg(), nb::arg().none());

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
-from warpfold import _native
+from warpfold import _native, forks
 from warpfold.arrays import ArrayElsewhere, Elements, Reference
 from warpfold.calls import Work, check_one_stream, elements_for, progress_of, settings_of, task_of
 from warpfold.docstrings import without_array
@@ -249,23 +250,23 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
             raise TypeError("what is kept must be an array in the host's memory, which says how large it is: "
                             "numpy.concatenate(list(pieces)), array.cpu() or array.get() is one")
         task = task_of(elements.type, (), matrix_of(elements) if matrix else None)
+        answers: list[_native.Array] = []
         try:
             if progress is None:
-                answer = client.put(view, task, ttl_s, owner, settings.native(), None, stop)
+                client.put(view, task, ttl_s, owner, settings.native(), None, stop, answers)
             else:
                 with Meter(progress, view.nbytes) as meter:
-                    answer = client.put(view, task, ttl_s, owner, settings.native(), meter.tell, stop)
+                    client.put(view, task, ttl_s, owner, settings.native(), meter.tell, stop, answers)
                     meter.finish()
-        except Exception:
             elements.check_mapping()
-            raise
-        try:
-            elements.check_mapping()
-        except ValueError:
-            deleting(answer[0], _FAREWELL_S).run(client, None)
+        except BaseException as error:  # as what `progress` and handlers of signals raise
+            for kept in answers:
+                _delete_nevertheless(client, kept[0])
+            if isinstance(error, Exception):
+                elements.check_mapping()
             raise
         # What is answered has no view, which would hold the array that was put.
-        return answer, Elements(elements.type, elements.dtype, elements.way, shape=elements.shape)
+        return answers[0], Elements(elements.type, elements.dtype, elements.way, shape=elements.shape)
 
     return Work(settings, work)
 
@@ -285,6 +286,13 @@ def listing(owner: str, timeout: float | None) -> Work[list[_native.Array]]:
 def deleting(token: bytes, timeout: float | None) -> Work[None]:
     settings = settings_of({"timeout": timeout})
     return Work(settings, lambda client, stop: client.delete_array(token, settings.native(), stop))
+
+
+def _delete_nevertheless(client: _native.Client, token: bytes) -> None:
+    """An array of which the caller does not hear, since something else is raised. It has its ttl, too."""
+    with contextlib.suppress(Exception):
+        forks.check()  # `progress` may have forked, and have left the new process by sys.exit()
+        deleting(token, _FAREWELL_S).run(client, None)
 
 
 def infos_of(answers: list[_native.Array]) -> list[ArrayInfo]:
