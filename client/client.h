@@ -32,7 +32,8 @@
 // open. A share of an array on several streams, a part of ReducePart and an array of at most 64 KiB without a
 // checksum are sent again even if they were taken (docs/cpp.md has a table). So is a call that a full server
 // refused (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an
-// array has been reduced, until the deadline, unless max_attempts is 1. A share that was refused beside
+// array has been reduced, and while another call of this client, but for Writers, sends that server an array,
+// until the deadline, unless max_attempts is 1. A share that was refused beside
 // another one of its connection is sent again when that is answered, and from then on each share of the array
 // waits for the one before it. No pause goes beyond the deadline: the last failure is then the answer. A
 // connection that broke is made again by the next call.

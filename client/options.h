@@ -32,7 +32,8 @@ struct ClientOptions {
   // TLS, for example grpc::SslCredentials; null for plaintext. For all targets.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
   // How often in a row a call, or a share of an array, may fail before it is given up; 1 or less for no
-  // retries, also where a full server has refused it. See client.h for what is retried.
+  // retries, also where a full server has refused it. What is refused beside other calls of this client is no
+  // failure. See client.h for what is retried.
   int max_attempts = 4;
   // Before the first retry; doubled for each one after it, up to 5 s, and made up to a fifth shorter by
   // chance. If the server says when to come again, that counts.

@@ -31,6 +31,7 @@ RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Loa
       on_message_(std::move(on_message)),
       queue_(scope.queues().Take()),
       too_late_(absl::Now() >= scope.end()),
+      load_(load),
       asks_first_(AsksFirst(scope.refusals(), load)) {
   if (too_late_) return;
   if (asks_first_) scope.context().AddMetadata(metadata::kExpect, metadata::kAdmission);
@@ -57,7 +58,10 @@ bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions opt
   if (too_late_ || !Await(write_)) return false;
   call_->Write(message, options, Begin(write_));
   // The answer is waited for from the beginning: it may come before the last message, and ends the call.
-  if (!std::exchange(started_, true)) StartRead();
+  if (!std::exchange(started_, true)) {
+    if (!asks_first_) TakePlace();
+    StartRead();
+  }
   return true;
 }
 
@@ -79,7 +83,17 @@ bool RawCall::AwaitAdmission() {
   while (!admitted_ && read_.pending && Next(&tag, &ok, end)) Complete(tag, ok);
   if (!read_.pending) return false;
   if (!admitted_) scope_.refusals().HeardNothing(absl::Now());
+  TakePlace();
   return true;
+}
+
+// A Writer's ends when its caller says so, who may be waiting for another call.
+void RawCall::TakePlace() {
+  if (load_ == Load::kArray && !std::exchange(has_place_, true)) scope_.refusals().TookPlace();
+}
+
+void RawCall::LeavePlace() {
+  if (std::exchange(has_place_, false)) scope_.refusals().LeftPlace();
 }
 
 void RawCall::WritesDone() {
@@ -110,6 +124,7 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
   if (!std::exchange(finishes_, true)) call_->Finish(&status_, Begin(finish_));
   Await(finish_);
   finished_ = true;
+  LeavePlace();
   if (could_not_wait_) {
     return absl::ResourceExhaustedError("this process has no file descriptor left to wait for an answer by");
   }

@@ -92,6 +92,9 @@ class RawCall {
   // False for one that ends the call.
   bool Accept(grpc::ByteBuffer message);
   static bool AsksFirst(const Refusals& refusals, Load load);
+  // For the client's other calls to this target: see Refusals.
+  void TakePlace();
+  void LeavePlace();
   // The next event; false if there is none before `end`.
   bool Next(void** tag, bool* ok, absl::Time end = absl::InfiniteFuture());
   // The next event if it comes within kPollTime of the first poll.
@@ -115,7 +118,9 @@ class RawCall {
   Operation finish_;
   int writes_completed_ = 0;
   const bool too_late_;  // it never starts
+  const Load load_;
   const bool asks_first_;
+  bool has_place_ = false;
   bool admitted_ = false;  // the server says so
   bool started_ = false;
   bool has_response_ = false;

@@ -16,6 +16,8 @@ namespace warpfold {
 namespace {
 
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
+// That of who asks until the deadline: places become free meanwhile, and would stay so for as long.
+constexpr absl::Duration kLongestPatientPause = absl::Seconds(1);
 // A server that asks for a longer pause than this is not obeyed.
 constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
 // How long a call waits at most that follows another's refusal.
@@ -70,7 +72,7 @@ std::optional<absl::Duration> RetryPolicy::PauseAfter(const absl::Status& status
   }
   if (now + pause >= deadline_) return std::nullopt;
   if (!until_the_deadline) --attempts_left_;
-  pause_ = std::min(pause_ * 2, kLongestPause);
+  pause_ = std::min(pause_ * 2, until_the_deadline ? kLongestPatientPause : kLongestPause);
   return pause;
 }
 
@@ -112,8 +114,10 @@ void RetryLoop::Cancel() {
   interrupts_ = {stopped.get_token()};
 }
 
-bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
+bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   const absl::Time now = absl::Now();
+  Attempt attempt = failed;
+  attempt.patient |= lease_.connection().refusals().HasPlaces();
   const std::optional<absl::Duration> pause = policy_.PauseAfter(status, attempt, now);
   // An attempt that began too late says nothing about the target.
   if (absl::IsDeadlineExceeded(status) && began_ < deadline_ && !lease_.connection().IsReady()) {

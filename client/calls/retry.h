@@ -25,7 +25,8 @@ struct Attempt {
   bool took_data = false;
   // A part of the answer has reached the caller, who must not get it twice.
   bool delivered = false;
-  // Work has been done that only this call can use, so a full server is asked again until the deadline.
+  // Work has been done that only this call can use, or the client has places at the full server, which become
+  // free: so it is asked again until the deadline.
   bool patient = false;
 };
 
@@ -76,7 +77,7 @@ class RetryLoop {
   // Whether to try again after `status`; if so, returns after a pause, or once there is a connection again,
   // or at once where another target serves. After a server that drains, a connection is made anew; if that,
   // or another target, leads to one that drains, too, then only after the pause.
-  bool Again(const absl::Status& status, const Attempt& attempt);
+  bool Again(const absl::Status& status, const Attempt& failed);
 
   // Calls `once` until what it returns, a status or a StatusOr, is OK or is not tried again. Each time it is
   // given a copy of `begin`, in which it says what it has done.

@@ -20,6 +20,21 @@ void Refusals::HeardNothing(absl::Time now) {
   if (!answers_) not_asked_until_ = now + kNotAskedAfterSilence;
 }
 
+void Refusals::TookPlace() {
+  absl::MutexLock lock(&mutex_);
+  ++places_;
+}
+
+void Refusals::LeftPlace() {
+  absl::MutexLock lock(&mutex_);
+  --places_;
+}
+
+bool Refusals::HasPlaces() const {
+  absl::MutexLock lock(&mutex_);
+  return places_ > 0;
+}
+
 bool Refusals::AsksFirst(absl::Time now) const {
   absl::MutexLock lock(&mutex_);
   return now < asks_until_ && now >= not_asked_until_;

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the calls to a target learn from those that it has refused. A refused call may have sent a window of
-// its array, up to 4 MiB, before it hears of the refusal, and a full server reads all of that. So for some
-// seconds after a refusal the calls that send arrays ask first: they send their header, and their array once
-// the server says that they are admitted (metadata.h). Calls whose array cannot be sent again always do.
-// Internal.
+// What the calls to a target learn from each other, and from those that it has refused. A refused call may
+// have sent a window of its array, up to 4 MiB, before it hears of the refusal, and a full server reads all
+// of that. So for some seconds after a refusal the calls that send arrays ask first: they send their header,
+// and their array once the server says that they are admitted (metadata.h). Calls whose array cannot be sent
+// again always do. Internal.
 #pragma once
 
 #include "absl/base/thread_annotations.h"
@@ -33,6 +33,13 @@ class Refusals {
   // ... or it asked, and heard nothing in kLongestWaitForAdmission.
   void HeardNothing(absl::Time now);
 
+  // A call whose array is at hand, so that it ends by itself, has a place at the target: it was admitted, or
+  // did not ask and may have one. Then: it is over.
+  void TookPlace();
+  void LeftPlace();
+  // Whether there are such calls: a full server then has places again before long, for this client, too.
+  bool HasPlaces() const;
+
   // Whether a call that begins at `now` is to ask first.
   bool AsksFirst(absl::Time now) const;
   // Whether it would have an answer.
@@ -43,6 +50,7 @@ class Refusals {
   absl::Time asks_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time not_asked_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool answers_ ABSL_GUARDED_BY(mutex_) = false;  // it has said so of a call
+  int places_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace warpfold

@@ -105,6 +105,60 @@ TEST_F(AskingFirstTest, SharesOfAnArrayLearnFromEachOther) {
   EXPECT_GE(asked_, 3);
 }
 
+// Fills the server with a call of the client's, and asks for another sum until it has given up.
+class OwnPlaceTest : public AskingFirstTest {
+ protected:
+  static constexpr int kMostRefusals = 8;
+
+  OwnPlaceTest() {
+    service_.on_start = [this](int call, grpc::ServerContext&) {
+      if (call == 0) return grpc::Status::OK;
+      if (call == kMostRefusals && !end_.HasBeenNotified()) end_.Notify();
+      return done_.HasBeenNotified() ? grpc::Status::OK : Busy(1);
+    };
+    service_.on_commit = [this](const SeenCall&, grpc::ServerContext&) {
+      if (!begun_.HasBeenNotified()) begun_.Notify();
+      end_.WaitForNotificationWithTimeout(absl::Seconds(60));
+      return grpc::Status::OK;
+    };
+  }
+
+  absl::Notification begun_;  // the first call has its place
+  absl::Notification end_;    // it may go
+  absl::Notification done_;   // it has gone
+  Client patient_{server_.target(), {.max_attempts = 3, .backoff = absl::Milliseconds(1)}};
+};
+
+TEST_F(OwnPlaceTest, AFullServerIsAskedOnWhileTheClientHasPlacesThere) {
+  std::thread first([this] {
+    ExpectSum(patient_.Reduce(kSumSpec, ones_, {.streams = 1}));
+    done_.Notify();
+  });
+  begun_.WaitForNotification();
+  ExpectSum(patient_.Reduce(kSumSpec, ones_, {.streams = 1}));
+  EXPECT_GT(service_.started(), kMostRefusals);
+  first.join();
+}
+
+TEST_F(OwnPlaceTest, PlacesOfOtherClientsAreNotWaitedFor) {
+  std::thread first([this] { ExpectSum(client_.Reduce(kSumSpec, ones_, {.streams = 1})); });
+  begun_.WaitForNotification();
+  EXPECT_EQ(ReasonOf(patient_.Reduce(kSumSpec, ones_, {.streams = 1}).status()), "TOO_MANY_REDUCTIONS");
+  EXPECT_EQ(service_.started(), 1 + 3);
+  end_.Notify();
+  first.join();
+}
+
+// Its place becomes free when this thread says so.
+TEST_F(OwnPlaceTest, AWritersPlaceIsNotWaitedFor) {
+  end_.Notify();
+  absl::StatusOr<Writer> writer = patient_.OpenWriter(kSumSpec, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_EQ(ReasonOf(patient_.Reduce(kSumSpec, ones_, {.streams = 1}).status()), "TOO_MANY_REDUCTIONS");
+  EXPECT_EQ(service_.started(), 1 + 3);
+  EXPECT_TRUE(writer->Commit().ok());
+}
+
 TEST_F(AskingFirstTest, AWriterAsksBeforeItsFirstChunk) {
   BeRefused();
   held_ = kHeld;

@@ -42,8 +42,9 @@ T = TypeVar("T")
 # A cancelled put tries for so long to delete what it has kept, and is waited for. Else it stays for its ttl.
 _UNDO_S = 5.0
 
-# Calls beyond these wait for their turn. Each is a thread that waits for the network.
-_THREADS = 64
+# Calls beyond these wait for their turn. Each is a thread that waits for the network. They are fewer than the
+# 56 places that a server gives one client by default: iterators, which hold one until they end, all find one.
+_THREADS = 48
 
 
 def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
@@ -69,10 +70,10 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
     that is closed, as by its close(), ends its call, too, but does not wait: the array may still be read for
     a moment, and what it put may stay for its ttl.
 
-    Calls are made on 64 threads of the client's, one each; more of them wait for their turn, which their
+    Calls are made on 48 threads of the client's, one each; more of them wait for their turn, which their
     timeout counts. Iterators and `progress` are called there, too. While `progress` runs neither the timeout
     nor a cancellation ends an awaitable, since the array is still read. Nothing can end an iterator that
-    waits: its thread is one of the 64, and holds what the call had, until the iterator gives a piece or ends.
+    waits: its thread is one of the 48, and holds what the call had, until the iterator gives a piece or ends.
     Of that nothing is sent.
     """
 

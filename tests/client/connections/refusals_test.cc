@@ -41,6 +41,17 @@ TEST(RefusalsTest, WhoDoesNotKnowTheQuestionIsNotAskedForAWhile) {
   EXPECT_TRUE(refusals.AsksFirst(later));
 }
 
+TEST(RefusalsTest, PlacesAreCounted) {
+  Refusals refusals;
+  EXPECT_FALSE(refusals.HasPlaces());
+  refusals.TookPlace();
+  refusals.TookPlace();
+  refusals.LeftPlace();
+  EXPECT_TRUE(refusals.HasPlaces());
+  refusals.LeftPlace();
+  EXPECT_FALSE(refusals.HasPlaces());
+}
+
 TEST(RefusalsTest, WhoHasAnsweredBeforeIsOnlyLate) {
   Refusals refusals;
   refusals.Refused(kNow);

@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""More calls at a time than a server has places for: those of one client wait for each other."""
+
+import asyncio
+import concurrent.futures
+import threading
+import time
+
+import numpy
+import pytest
+
+import warpfold
+from conftest import Server
+from warpfold import aio, errors
+
+X = numpy.ones(1 << 20)  # 8 MiB, and so shares on several streams
+TIMEOUT_S = 300  # so that a failure does not hang
+
+
+@pytest.fixture(scope="module")
+def small():
+    with Server("--max_concurrent_reductions=2") as server:
+        yield server.address
+
+
+def sums_of_threads(address, count, **options):
+    with warpfold.connect(address) as client, concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return list(pool.map(lambda _: client.sum(X, timeout=TIMEOUT_S, **options), range(count)))
+
+
+def sums_of_tasks(address, count, **options):
+    async def main():
+        async with aio.connect(address) as client:
+            return await asyncio.gather(*(client.sum(X, timeout=TIMEOUT_S, **options) for _ in range(count)))
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("sums", [sums_of_threads, sums_of_tasks])
+@pytest.mark.parametrize("options", [{}, {"streams": 4}, {"axis": 0}])
+def test_calls_of_one_client_wait_for_places(small, sums, options):
+    assert sums(small, 40, **options) == [X.sum()] * 40
+
+
+def test_who_has_no_place_gives_up_where_others_have_all():
+    piece, end = threading.Event(), threading.Event()
+
+    def pieces():
+        yield X
+        piece.set()
+        end.wait(TIMEOUT_S)
+
+    with Server("--max_concurrent_reductions=2") as server, warpfold.connect(server.address) as other, \
+            warpfold.connect(server.address, max_attempts=2) as client, \
+            concurrent.futures.ThreadPoolExecutor() as pool:
+        held = [pool.submit(other.sum, pieces()) for _ in range(2)]
+        try:
+            assert piece.wait(TIMEOUT_S)
+            begin_s = time.monotonic()
+            while time.monotonic() - begin_s < TIMEOUT_S:  # until both have their places
+                try:
+                    client.sum(X, streams=1, timeout=TIMEOUT_S)
+                except errors.ResourceExhaustedError as error:
+                    assert error.reason == "TOO_MANY_REDUCTIONS"
+                    break
+        finally:
+            end.set()
+        assert time.monotonic() - begin_s < TIMEOUT_S / 2
+        concurrent.futures.wait(held)
+
+
+def test_iterators_on_all_threads_find_places(server):
+    """They hold them until they end, so that none may wait for another."""
+    all_there = threading.Barrier(aio._THREADS)
+
+    def pieces():
+        yield numpy.ones(3)
+        all_there.wait(TIMEOUT_S)
+        yield numpy.ones(3)
+
+    async def main():
+        async with aio.connect(server.address) as client:
+            return await asyncio.gather(*(client.sum(pieces()) for _ in range(2 * aio._THREADS)))
+
+    assert asyncio.run(main()) == [6] * 2 * aio._THREADS
