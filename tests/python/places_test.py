@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""More calls at a time than a server has places for: those of one client wait for each other."""
+"""More calls at a time than a server has places for: those of one client wait for each other. And threads."""
 
 import asyncio
 import concurrent.futures
@@ -68,6 +68,20 @@ def test_who_has_no_place_gives_up_where_others_have_all():
             end.set()
         assert time.monotonic() - begin_s < TIMEOUT_S / 2
         concurrent.futures.wait(held)
+
+
+def test_a_client_that_is_closed_while_a_call_begins(server, monkeypatch):
+    """By another thread, between the question whether it is open and the call's place in the line."""
+
+    async def main():
+        client = aio.connect(server.address)
+        assert await client.sum([1, 2]) == 3  # so that there is a thread, which ends
+        opened = client._client._open
+        monkeypatch.setattr(client._client, "_open", lambda: (opened(), client.close())[0])
+        with pytest.raises(RuntimeError, match="this client is closed"):
+            await client.sum([1, 2], timeout=20)
+
+    asyncio.run(main())
 
 
 def test_iterators_on_all_threads_find_places(server):

@@ -53,7 +53,8 @@ class _Line:
         self.lock = threading.Lock()
         self.waiting: OrderedDict[Job[Any], None] = OrderedDict()
         self.busy = 0  # threads
-        # One for each job, also for those that are not there any more; False is the end.
+        self.is_closed = False
+        # One for each job, also for those that are not there any more; False is the end, and the last.
         self.turns: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
 
@@ -72,14 +73,17 @@ class Threads:
         weakref.finalize(self, self._line.turns.put, False).atexit = False
 
     def add(self, job: Job[Any]) -> None:
+        """RuntimeError once this is closed."""
         line = self._line
         with line.lock:
+            if line.is_closed:
+                raise RuntimeError("this client is closed")
             idle = self._started - line.busy
             if len(line.waiting) >= idle and self._started < self._most:
                 threading.Thread(target=_serve, args=(line,), name="warpfold", daemon=True).start()
                 self._started += 1
             line.waiting[job] = None
-        line.turns.put(True)
+            line.turns.put(True)
 
     def withdraw(self, job: Job[Any]) -> bool:
         """Whether the job was still waiting: then it is never done, and nothing of it is held."""
@@ -90,8 +94,10 @@ class Threads:
         return was_waiting
 
     def close(self) -> None:
-        """The threads end when all that was added is done. Nothing may be added any more."""
-        self._line.turns.put(False)
+        """The threads end when all that was added is done."""
+        with self._line.lock:
+            self._line.is_closed = True
+            self._line.turns.put(False)
 
 
 def _serve(line: _Line) -> None:
