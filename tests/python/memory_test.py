@@ -63,6 +63,7 @@ def test_matrices_and_new_memory_of_zeros(client):
     assert not x.any()
     x[...] = numpy.random.default_rng(3).normal(size=x.shape)
     assert (client.matrix_product(x[2:]) == client.matrix_product(x[2:].copy())).all()
+    assert client.reduce(x, ["sum"], streams=2).way == "shared memory"
 
 
 def test_memory_lives_as_long_as_any_part(client, near, path):

@@ -38,7 +38,8 @@ class CommonOptions(TypedDict, total=False):
         math.inf: no limit.
     streams: how many parts of the array are under way at once, each on its own connection. 0: as many as the
         servers advise. The value has the same bits. An iterator, a file or an array on a GPU has one, and so
-        have `axis`, put and partial, and a kept array is not sent: for these more are a ValueError.
+        have `axis`, put and partial, and a kept array is not sent: for these more are a ValueError. One of
+        Client.empty takes them for the case that it has to be sent.
     checksum: whether the server checks a CRC32C of the array; of what is sent to it, that is.
     request_id: appears in the server's log; at most 128 printable ASCII characters.
     traceparent: the caller's place in a trace, as the W3C's Trace Context has it; its ids appear in the
