@@ -27,13 +27,17 @@ sigset_t EndSignals() {
   return signals;
 }
 
-// Ends the process as SIGTERM ends one that does not handle it.
-[[noreturn]] void EndBySignal() {
-  std::signal(SIGTERM, SIG_DFL);
-  const sigset_t signals = EndSignals();
-  std::raise(SIGTERM);
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  std::_Exit(128 + SIGTERM);
+// Ends the process as the signal ends one that does not handle it: a shell tells an interrupt from a request
+// to end by that.
+[[noreturn]] void EndBySignal(int number) {
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+  // The other signal may have come, too, and must not be the one that ends the process.
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, number);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  std::_Exit(128 + number);
 }
 
 }  // namespace
@@ -75,23 +79,24 @@ void ProcessEnd::EndWithin(absl::Duration timeout, int exit_code) {
 void ProcessEnd::Run() {
   const sigset_t signals = EndSignals();
   while (true) {
-    const bool is_signalled = sigtimedwait(&signals, nullptr, &kSignalInterval) > 0;
+    const int number = sigtimedwait(&signals, nullptr, &kSignalInterval);  // negative: none has come
     const std::lock_guard lock(mutex_);
-    if (is_signalled) TakeSignal(std::chrono::steady_clock::now());
+    if (number > 0) TakeSignal(number, std::chrono::steady_clock::now());
     Check(std::chrono::steady_clock::now());
   }
 }
 
-void ProcessEnd::TakeSignal(Time now) {
-  if (!is_serving_) EndBySignal();
+void ProcessEnd::TakeSignal(int number, Time now) {
+  if (!is_serving_) EndBySignal(number);
   if (!std::exchange(is_requested_, true)) {
+    requested_by_ = number;
     requested_at_ = now;
     return requested_.notify_all();
   }
   if (now - requested_at_ < kOneRequest) return;
   Log(LogLevel::kWarning, "stopped while draining: a second signal");
   FlushLog();
-  EndBySignal();
+  EndBySignal(number);
 }
 
 void ProcessEnd::Check(Time now) {
@@ -99,7 +104,7 @@ void ProcessEnd::Check(Time now) {
   if (is_requested_ && !is_awaited_ && deadline_ == Time::max() && now >= requested_at_ + kHeardWithin) {
     Log(LogLevel::kWarning, "the start does not come to its end: ended by a signal");
     FlushLog();
-    EndBySignal();
+    EndBySignal(requested_by_);
   }
   if (now < deadline_) return;
   Log(LogLevel::kWarning, "not waiting for what does not end: a file, or the device's driver");

@@ -27,7 +27,7 @@ class ProcessEnd {
   // From now on a signal is a request, which AwaitRequest reports. If nobody has come to AwaitRequest 5 s
   // after it, since the start hangs, it ends the process by itself. A second signal, later than 0.2 s after
   // the first, ends the process at once: who signals a process and then its group, as timeout(1) does, asks
-  // once.
+  // once. Whoever waits for the process sees the signal that ended it, SIGTERM or SIGINT.
   void ServeFromNow();
 
   // Has the thread call `check` a hundred times a second, until Unwatch, which waits for a call that is under
@@ -47,7 +47,7 @@ class ProcessEnd {
 
   ProcessEnd() = default;
   void Run();
-  void TakeSignal(Time now);
+  void TakeSignal(int number, Time now);
   void Check(Time now);
 
   std::mutex mutex_;
@@ -59,6 +59,7 @@ class ProcessEnd {
   Time deadline_ = Time::max();  // guarded by mutex_; of the end
   int exit_code_ = 0;            // guarded by mutex_; at the deadline
   Time requested_at_;            // the thread's
+  int requested_by_ = 0;         // the thread's; the number of the first signal
 };
 
 }  // namespace warpfold::server

@@ -302,15 +302,16 @@ class EndTest(StreamTestCase):
             self.assertEqual(server.stop(), 0)
 
     def test_a_second_signal_ends_it_at_once(self):
-        with Server("--drain_seconds=3600", "--admin_listen=127.0.0.1:0") as server:
-            client = self.sum_of_stdin(server)
-            client.stdin.write(bytes(4 << 20))
-            client.stdin.flush()
-            await_reduction(server)
-            begin_drain(server)
-            time.sleep(0.3)  # two signals in quick succession are one request
-            self.assertEqual(server.stop(), -signal.SIGTERM)
-            server.kill()  # that exit code is no fault here
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with Server("--drain_seconds=3600", "--admin_listen=127.0.0.1:0") as server:
+                client = self.sum_of_stdin(server)
+                client.stdin.write(bytes(4 << 20))
+                client.stdin.flush()
+                await_reduction(server)
+                begin_drain(server)
+                time.sleep(0.3)  # two signals in quick succession are one request
+                self.assertEqual(server.stop(number), -number)
+                server.kill()  # that exit code is no fault here
 
     def test_health_follows_the_server(self):
         with Server() as server:
