@@ -18,6 +18,7 @@
 #include "kernels/geometry.h"
 #include "proto/shared/command_line.h"
 #include "server/version.h"
+#include "server/core/limits.h"
 
 namespace warpfold::server {
 namespace {
@@ -158,7 +159,7 @@ void AddLimits(CLI::App& app, Flags* flags) {
       ->check(CLI::Range(1, 1 << 20))
       ->default_str("what the limit on open files leaves room for, at most 512");
   app.add_option("--max_stream_bytes", flags->max_stream_bytes, "The largest array of one stream")
-      ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes));
+      ->check(CLI::Range(std::uint64_t{1}, kMostStreamBytes));
   app.add_option("--max_stream_seconds", flags->max_stream_seconds, "The longest reduction")
       ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
   app.add_option("--idle_timeout_seconds", flags->idle_timeout_seconds,

@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/core/limits.h"
 
 namespace warpfold::server {
 namespace {
@@ -97,6 +99,7 @@ TEST(FlagsTest, WrongValuesAreNamed) {
       {"--cpu_threads=-1", "--cpu_threads"},
       {"--max_concurrent_reductions=0", "--max_concurrent_reductions"},
       {"--max_stream_bytes=0", "--max_stream_bytes"},
+      {"--max_stream_bytes=2305843009213693953", "--max_stream_bytes"},
       {"--max_stream_seconds=0", "--max_stream_seconds"},
       {"--idle_timeout_seconds=0", "--idle_timeout_seconds"},
       {"--drain_seconds=-1", "--drain_seconds"},
@@ -144,6 +147,24 @@ TEST(FlagsTest, FlagsThatContradictEachOther) {
   const std::vector<const char*> tls = {"--tls_cert=/dev/null", "--tls_key=/dev/null"};
   const Parsed unused = Parse({tls[0], tls[1], "--listen=unix:/tmp/a,unix:/tmp/b"});
   EXPECT_EQ(unused.exit_code, 2);
+// Clients send a large array in stripes, also to a server whose flag is to mean that there is no limit.
+TEST(FlagsTest, TheLargestStreamLeavesRoomForStripes) {
+  const Parsed parsed = Parse({"--max_stream_bytes=2305843009213693952"});
+  ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.error;
+  const Limits limits = {.max_stream_bytes = parsed.flags.max_stream_bytes};
+  EXPECT_GE(limits.max_first_byte(), limits.max_stream_bytes);
+}
+
+TEST(FlagsTest, AddressesThatClientsCanDial) {
+  for (const char* const address :
+       {"127.0.0.1:0", "0.0.0.0:50051", "[::]:50051", "[::1]:0", "[fe80::1%eth0]:50051",
+        "[::ffff:127.0.0.1]:0", "localhost:50051", "warpfold.example.org:50051", "10.example:50051",
+        "unix:/run/warpfold/grpc"}) {
+    const Parsed parsed = Parse({absl::StrCat("--listen=", address).c_str()});
+    EXPECT_EQ(parsed.exit_code, std::nullopt) << parsed.error;
+  }
+}
+
   EXPECT_THAT(unused.error, testing::HasSubstr("--tls_cert: no address of --listen would use it"));
   EXPECT_EQ(Parse({tls[0], tls[1], "--listen=unix:/tmp/a,localhost:1"}).exit_code, std::nullopt);
 }
