@@ -175,7 +175,7 @@ void AddMemory(CLI::App& app, Flags* flags) {
                                          "The devices' memory for arrays that stay (PutArray); 0: none")
                               ->check(CLI::Range(std::uint64_t{0}, kMaxArrayBytes));
   app.add_option("--resident_owner_bytes", flags->resident_owner_bytes,
-                 "The most of it for the arrays of one owner")
+                 "The most of it for the arrays of one owner, each of which takes a multiple of 512 bytes")
       ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes))
       ->default_str("all")
       ->needs(resident);

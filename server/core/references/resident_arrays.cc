@@ -30,7 +30,7 @@ absl::Status Exhausted(absl::string_view reason, absl::string_view what, absl::s
 struct ResidentArrays::Pool {
   // What a party or an owner has; never nothing.
   struct Share {
-    std::uint64_t bytes = 0;  // of a party as they are taken, of an owner those of its arrays
+    std::uint64_t bytes = 0;  // that its arrays take of the pool, which is more than they have
     std::size_t arrays = 0;
   };
   using Shares = std::unordered_map<std::string, Share>;
@@ -83,8 +83,9 @@ class ResidentArrays::Array : public NamedMemory {
     const std::lock_guard lock(pool_->mutex);
     pool_->ranges.Return(parts());
     --pool_->arrays;
-    Pool::Remove(pool_->parties, request_.party, RangeAllocator::RoundUp(byte_count()));
-    Pool::Remove(pool_->owners, request_.owner, byte_count());
+    const std::uint64_t taken = RangeAllocator::RoundUp(byte_count());
+    Pool::Remove(pool_->parties, request_.party, taken);
+    Pool::Remove(pool_->owners, request_.owner, taken);
   }
 
   void SetBegin(absl::Time now) const { begin_ = now; }
@@ -127,8 +128,12 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
   if (kept.time_to_live == absl::ZeroDuration()) kept.time_to_live = limits_.default_time_to_live;
   kept.time_to_live = std::min(kept.time_to_live, limits_.max_time_to_live);
   const std::lock_guard lock(pool_->mutex);
+  const std::uint64_t taken = RangeAllocator::RoundUp(kept.byte_count);
   const std::uint64_t owned = Pool::Of(pool_->owners, kept.owner).bytes;
-  if (kept.byte_count > limits_.owner_bytes || owned > limits_.owner_bytes - kept.byte_count) {
+  // The last array may end with the memory, and so take less: whoever may have all may have that, too.
+  const std::uint64_t quota = limits_.owner_bytes;
+  const bool is_bound = quota < pool_->ranges.bytes();
+  if (kept.byte_count > quota || (is_bound && (taken > quota || owned > quota - taken))) {
     return Exhausted(reason::kOwnerQuota, "the owner's arrays would exceed ", "resident_owner_bytes",
                      limits_.owner_bytes);
   }
@@ -138,7 +143,6 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
                      "there are as many arrays as the server keeps, or the rest is kept for other clients; ",
                      "max_arrays", kMaxArrays);
   }
-  const std::uint64_t taken = RangeAllocator::RoundUp(kept.byte_count);
   if (!pool_->MayTakeLocked(share, taken)) {
     return Exhausted(reason::kResidentFull,
                      "the client would have more than half, and the last eighth is "
@@ -150,7 +154,7 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
     return Exhausted(reason::kResidentFull, "there is no free range of so many bytes; ", "largest_free_bytes",
                      pool_->ranges.LargestArray());
   }
-  Pool::Add(pool_->owners, kept.owner, kept.byte_count);
+  Pool::Add(pool_->owners, kept.owner, taken);
   Pool::Add(pool_->parties, kept.party, taken);
   ++pool_->arrays;
   return std::make_shared<const Array>(pool_, std::move(parts), pool_->next_id++, std::move(kept));

@@ -35,7 +35,8 @@ class ResidentArrays {
   static constexpr std::size_t kMaxArrays = 4096;
 
   struct Limits {
-    std::uint64_t owner_bytes = 0;  // the most that arrays of one owner may have together
+    // The most that arrays of one owner may take together, each a multiple of RangeAllocator::kAlignment.
+    std::uint64_t owner_bytes = 0;
     // An array is cut for several devices so that parts have about as many bytes. Not measured: at 4 TB/s a
     // GPU takes 16 us for them, and less would not be worth another launch.
     std::uint64_t part_bytes = std::uint64_t{64} << 20;

@@ -146,19 +146,30 @@ TEST_F(ResidentArraysTest, QuotaIsOfEachOwner) {
   Put(Of(kBytes / 2, "two"));
 }
 
-TEST_F(ResidentArraysTest, AQuotaIsOfTheArraysBytes) {
-  constexpr std::uint64_t kQuota = kUnit + 1;
+TEST_F(ResidentArraysTest, AQuotaIsOfWhatArraysTake) {
+  constexpr std::uint64_t kQuota = 3 * kUnit + 1;
   ResidentArrays arrays(registry_);
   arrays.Open(backend_.AllocateOfEach(kBytes), {.owner_bytes = kQuota});
-  for (const std::uint64_t bytes : {kQuota - 1, kQuota}) {
-    EXPECT_TRUE(arrays.Reserve(Of(bytes), now_).ok()) << bytes;
+  EXPECT_TRUE(arrays.Reserve(Of(3 * kUnit), now_).ok());
+  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(kQuota), now_).status()), "OWNER_QUOTA");
+  {
+    const auto nothing = arrays.Reserve(Of(0), now_);
+    const auto one = arrays.Reserve(Of(1), now_);
+    const auto unit = arrays.Reserve(Of(kUnit), now_);
+    EXPECT_TRUE(nothing.ok() && one.ok() && unit.ok());
+    EXPECT_EQ(arrays.room().free_bytes, kBytes - 3 * kUnit);
+    EXPECT_EQ(ReasonOf(arrays.Reserve(Of(0), now_).status()), "OWNER_QUOTA");
   }
-  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(kQuota + 1), now_).status()), "OWNER_QUOTA");
-  const auto nothing = arrays.Reserve(Of(0), now_);
-  const auto one = arrays.Reserve(Of(kQuota / 2), now_);
-  const auto other = arrays.Reserve(Of(kQuota - kQuota / 2), now_);
-  EXPECT_TRUE(nothing.ok() && one.ok() && other.ok());
-  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(1), now_).status()), "OWNER_QUOTA");
+  EXPECT_TRUE(arrays.Reserve(Of(3 * kUnit), now_).ok()) << "what was taken was not given back";
+}
+
+TEST_F(ResidentArraysTest, AQuotaOfAllTheMemoryLeavesNothing) {
+  constexpr std::uint64_t kAll = 3 * kUnit + 1;
+  ResidentArrays arrays(registry_);
+  arrays.Open(backend_.AllocateOfEach(kAll), {.owner_bytes = kAll});
+  const auto first = arrays.Reserve(Of(1), now_);
+  EXPECT_TRUE(arrays.Reserve(Of(kAll - kUnit), now_).ok());
+  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(kAll + 1), now_).status()), "OWNER_QUOTA");
 }
 
 // Owners are names that anybody may make up.
@@ -192,8 +203,9 @@ TEST_F(ResidentArraysTest, EmptyArraysTakeRoomToo) {
   EXPECT_TRUE(arrays_.Delete(second).ok());
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);
   // As many as the room has units for, but for the last eighth.
-  for (std::uint64_t i = 0; i < kBytes / 8 * 7 / kUnit; ++i) Put(Of(i % 2, "one"));
-  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(0, "one"), now_).status()), "RESIDENT_FULL");
+  const auto greedy = [](std::uint64_t i) { return Of(i % 2, i < 8 ? "one" : "two", 0, "greedy"); };
+  for (std::uint64_t i = 0; i < kBytes / 8 * 7 / kUnit; ++i) Put(greedy(i));
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(greedy(14), now_).status()), "RESIDENT_FULL");
 }
 
 TEST_F(ResidentArraysTest, NoMoreThanTheServerKeeps) {
