@@ -126,9 +126,9 @@ void CallMetrics::Write(Exposition& out) const {
   WriteByCode(out, "method", methods_, calls_);
   out.Family("warpfold_call_duration_seconds", "histogram", "From a call's arrival to its answer.");
   for (std::size_t i = 0; i < durations_.size(); ++i) durations_[i].Write(out, {{"method", methods_[i]}});
-  out.Family(
-      "warpfold_results_total", "counter",
-      "Results asked for, by operator and by the code of the call: one of two operators counts for each.");
+  out.Family("warpfold_results_total", "counter",
+             "Results asked for, by operator and by the code of the call: one of two operators counts for "
+             "each. A call that ends before its operators have been accepted counts for none.");
   WriteByCode(out, "operator", operators_, results_);
   out.Family("warpfold_rejections_total", "counter",
              "Calls that were not answered OK, by the reason in their ErrorInfo.");

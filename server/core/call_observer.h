@@ -46,7 +46,7 @@ struct CallRecord {
   absl::Status status;
   std::uint64_t bytes = 0;  // of array data
   absl::Duration took;
-  // Known of a call that reduces, once its header has been accepted.
+  // Known of a call that reduces or merges, once its header, or its spec, has been accepted.
   std::optional<kernels::ReductionPlan> reduction;
   std::optional<StageTimes> stages;
 };

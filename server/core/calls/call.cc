@@ -298,6 +298,7 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
     record.trace = info_.trace;
     record.status = status;
     record.took = now - timer_.start();
+    record.reduction = std::exchange(merged_, std::nullopt);
     if (session_ != nullptr) session_->Describe(&record);
   }
   if (turns_.has_value()) {

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "kernels/reduction.h"
 #include "server/core/admission/admission.h"
 #include "server/core/admission/allow_list.h"
 #include "server/core/admission/methods.h"
@@ -142,11 +143,13 @@ class Call {
   std::shared_ptr<LiveCall> live_;  // null where nobody observes
   Admission::Ticket ticket_;
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
-  std::optional<Turns::Member> turns_;     // of methods that keep the thread for long, until the answer
-  bool reading_ = false;                   // from the request for a message until it is taken
-  std::optional<Message> arrived_;         // a message that has come and waits for its turn
-  absl::Time arrived_at_;                  // when the last message came
-  bool half_closed_ = false;               // the client can send no more
+  // Of a Merge whose spec has been accepted, until the answer.
+  std::optional<kernels::ReductionPlan> merged_;
+  std::optional<Turns::Member> turns_;  // of methods that keep the thread for long, until the answer
+  bool reading_ = false;                // from the request for a message until it is taken
+  std::optional<Message> arrived_;      // a message that has come and waits for its turn
+  absl::Time arrived_at_;               // when the last message came
+  bool half_closed_ = false;            // the client can send no more
   bool answered_ = false;
   WatchedTime untaken_;                                  // how long the client has not taken the answer
   std::optional<PendingAnswers::Entry> pending_answer_;  // counts the answer until it is delivered

@@ -87,7 +87,7 @@ void Call::AnswerMerge(const Message& message) {
   v1::MergeRequest request;
   if (absl::Status status = ParseWhole(message.slices, kMaxFields, &request); !status.ok())
     return Answer(status);
-  const absl::StatusOr<v1::MergeResponse> response = Merge(shard_.service(), request);
+  const absl::StatusOr<v1::MergeResponse> response = Merge(shard_.service(), request, &merged_);
   if (!response.ok()) return Answer(response.status());
   if (response->reduction().has_state()) shard_.service().admission.StateGivenOut(shard_.Now());
   Answer(absl::OkStatus(), response->SerializeAsString());

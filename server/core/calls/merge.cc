@@ -12,9 +12,11 @@
 
 namespace warpfold::server {
 
-absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeRequest& request) {
+absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeRequest& request,
+                                        std::optional<kernels::ReductionPlan>* accepted) {
   const absl::StatusOr<kernels::ReductionPlan> reduction = PlanFromProto(request.spec());
   if (!reduction.ok()) return reduction.status();
+  if (accepted != nullptr) *accepted = *reduction;
   if (request.states().empty() || request.states_size() > kMaxMergedStates) {
     return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                           absl::StrCat("states must have 1 to ", kMaxMergedStates, " entries"),

@@ -4,13 +4,19 @@
 // Folds the partial states of adjacent stripes.
 #pragma once
 
+#include <optional>
+
 #include "absl/status/statusor.h"
+#include "kernels/reduction.h"
 #include "server/core/calls/service.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {
 
+// Sets *accepted, where it is asked for, to the plan of a good spec, whatever becomes of the states.
+//
 // Threads: any; takes time in proportion to the states.
-absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeRequest& request);
+absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeRequest& request,
+                                        std::optional<kernels::ReductionPlan>* accepted = nullptr);
 
 }  // namespace warpfold::server

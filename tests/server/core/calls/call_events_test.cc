@@ -196,6 +196,35 @@ TEST_F(CallEventsTest, AMergedStateIsWaitedForAndAMergedValueIsNot) {
   }
 }
 
+// The metrics count results by operator, and the log names operators and type.
+TEST_F(CallEventsTest, ObserversHearWhatWasMerged) {
+  class Records : public CallObserver {
+   public:
+    void OnBegin(const std::shared_ptr<const LiveCall>&) override {}
+    void OnEnd(const std::shared_ptr<const LiveCall>&, const CallRecord& record) override {
+      last = record.reduction.has_value() ? record.reduction->spec().operators : std::vector<std::string>();
+    }
+    std::vector<std::string> last;
+  } records;
+  service_.observer = &records;
+  v1::MergeRequest request;
+  const auto merge = [&] {
+    Caller caller(shard_, kMerge);
+    caller.Say(request.SerializeAsString());
+    caller.call().OnLeft();
+    return std::pair(caller.Reason(), records.last);
+  };
+  using Operators = std::vector<std::string>;
+  EXPECT_EQ(merge(), (std::pair<std::string, Operators>("BAD_HEADER", {})));
+  request.mutable_spec()->add_operators(v1::OPERATOR_MAX_ABS);
+  request.mutable_spec()->add_operators(v1::OPERATOR_SUM);
+  request.mutable_spec()->set_element_type(v1::ELEMENT_TYPE_INT32);
+  EXPECT_EQ(merge(), (std::pair<std::string, Operators>("BAD_HEADER", {"max_abs", "sum"}))) << "no states";
+  request.add_states();
+  EXPECT_EQ(merge(), (std::pair<std::string, Operators>("", {"max_abs", "sum"})));
+  service_.observer = nullptr;
+}
+
 TEST_F(CallEventsTest, ExpiredArraysAreGoneWithTheNextTick) {
   service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});
   auto array = service_.residents.Reserve({.party = "a party",
