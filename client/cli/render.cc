@@ -154,7 +154,9 @@ std::string InfoText(const v1::GetServerInfoResponse& info) {
                   limits.slots(), "\nslot_bytes ", limits.slot_bytes(), "\nmax_matrix_dimension ",
                   limits.max_matrix_dimension(), "\nleaf_bytes ", limits.leaf_bytes(), "\nmax_first_byte ",
                   limits.max_first_byte(), "\nresident_bytes ", limits.resident_bytes(),
-                  "\nresident_owner_bytes ", limits.resident_owner_bytes(), "\nalgorithms ",
+                  "\nresident_owner_bytes ", limits.resident_owner_bytes(), "\n");
+  absl::StrAppend(&text, "default_time_to_live_seconds ", limits.default_time_to_live_seconds(),
+                  "\nmax_time_to_live_seconds ", limits.max_time_to_live_seconds(), "\nalgorithms ",
                   absl::StrJoin(ServedAlgorithms(info), ","), "\n");
   const v1::TransferAdvice& advice = info.transfer_advice();
   absl::StrAppend(&text, "advised_chunk_bytes ", advice.chunk_bytes(), "\nadvised_streams ", advice.streams(),
@@ -183,7 +185,9 @@ std::string InfoJson(const v1::GetServerInfoResponse& info) {
                     {"leaf_bytes", limits.leaf_bytes()},
                     {"max_first_byte", limits.max_first_byte()},
                     {"resident_bytes", limits.resident_bytes()},
-                    {"resident_owner_bytes", limits.resident_owner_bytes()}};
+                    {"resident_owner_bytes", limits.resident_owner_bytes()},
+                    {"default_time_to_live_seconds", limits.default_time_to_live_seconds()},
+                    {"max_time_to_live_seconds", limits.max_time_to_live_seconds()}};
   const v1::TransferAdvice& advice = info.transfer_advice();
   json["transfer_advice"] = {{"chunk_bytes", advice.chunk_bytes()},
                              {"streams", advice.streams()},

@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/generated_arrays.h"
 #include "client/cli/input.h"
 #include "client/cli/output.h"
@@ -17,6 +18,29 @@
 
 namespace warpfold::cli {
 namespace {
+
+// Whoever looks for a limit of a server finds it, whatever it is.
+TEST(RenderTest, InfoHasEveryLimit) {
+  v1::GetServerInfoResponse info;
+  v1::ServerLimits& limits = *info.mutable_limits();
+  const google::protobuf::Descriptor& fields = *v1::ServerLimits::descriptor();
+  const auto number = [](int i) { return 1'000'000 + i; };  // of the field's limit
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* const field = fields.field(i);
+    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_UINT32) {
+      limits.GetReflection()->SetUInt32(&limits, field, number(i));
+    } else {
+      limits.GetReflection()->SetUInt64(&limits, field, number(i));
+    }
+  }
+  const std::string text = "\n" + InfoText(info);
+  const std::string json = InfoJson(info);
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const std::string& name = fields.field(i)->name();
+    EXPECT_THAT(text, testing::HasSubstr(absl::StrCat("\n", name, " ", number(i), "\n")));
+    EXPECT_THAT(json, testing::ContainsRegex(absl::StrCat("\"", name, "\": ?", number(i))));
+  }
+}
 
 TEST(RenderTest, DoublesAreShortestAndReadBack) {
   const double kInfinity = std::numeric_limits<double>::infinity();
