@@ -22,6 +22,18 @@ bool IsReduction(Admission::Kind kind) {
 
 bool IsWork(Admission::Kind kind) { return IsReduction(kind) || kind == Admission::Kind::kMerge; }
 
+// What the limit on calls of a kind is called that has no flag.
+std::string LimitName(Admission::Kind kind) {
+  switch (kind) {
+    case Admission::Kind::kCheck:
+      return "probes";
+    case Admission::Kind::kWatch:
+      return "watches";
+    default:
+      return "calls_about_the_server";
+  }
+}
+
 absl::Status NoPlace(Admission::Kind kind, int limit) {
   if (IsWork(kind)) {
     return kernels::Error(
@@ -30,9 +42,11 @@ absl::Status NoPlace(Admission::Kind kind, int limit) {
                      " are in progress, or the rest is kept for small arrays and other clients"),
         {{"limit", "max_concurrent_reductions"}, {"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
   }
-  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
-                        absl::StrCat(limit, " calls of this kind are in progress"),
-                        {{"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
+  const std::string name = LimitName(kind);
+  return kernels::Error(
+      absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
+      absl::StrCat(name, " = ", limit, " are in progress, or the last eighth is kept for other clients"),
+      {{"limit", name}, {"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // them one party gets.
 #include "server/core/admission/admission.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -43,12 +44,14 @@ TEST(AdmissionTest, EachKindHasPlacesOfItsOwn) {
   using Kind = Admission::Kind;
   Admission admission(1);
   std::vector<Admission::Ticket> tickets;
+  absl::Status refused;
   const auto fill = [&](Kind kind, const std::string& reason) {
     const std::size_t before = tickets.size();
     absl::StatusOr<Admission::Ticket> ticket = admission.Enter(kind);
     for (; ticket.ok(); ticket = admission.Enter(kind)) tickets.push_back(*std::move(ticket));
     EXPECT_EQ(ticket.status().code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(kernels::ErrorReason(ticket.status()), reason);
+    refused = ticket.status();
     return tickets.size() - before;
   };
   EXPECT_EQ(fill(Kind::kReduction, "TOO_MANY_REDUCTIONS"), 1u);
@@ -56,6 +59,10 @@ TEST(AdmissionTest, EachKindHasPlacesOfItsOwn) {
   EXPECT_EQ(fill(Kind::kSmall, "TOO_MANY_CALLS"), 56u) << "the last eighth is for other peers";
   EXPECT_EQ(fill(Kind::kWatch, "TOO_MANY_CALLS"), 896u);
   EXPECT_EQ(fill(Kind::kCheck, "TOO_MANY_CALLS"), 56u);
+  EXPECT_EQ(refused.message(), "probes = 64 are in progress, or the last eighth is kept for other clients");
+  EXPECT_THAT(kernels::ErrorDetails(refused),
+              testing::UnorderedElementsAre(testing::Pair("limit", "probes"), testing::Pair("value", "64"),
+                                            testing::Pair("retry_ms", "100")));
   EXPECT_EQ(admission.in_progress(), 2);
   tickets.erase(tickets.begin(), tickets.begin() + 2);
   EXPECT_EQ(admission.in_progress(), 0);
