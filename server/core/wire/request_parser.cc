@@ -101,6 +101,16 @@ absl::Status MessageTooLarge() {
                         {{"limit", "max_message_bytes"}, {"value", std::to_string(kMaxPayloadBytes)}});
 }
 
+// Of a message that is too large to be parsed, nobody knows how much of it is payload.
+absl::Status WholeTooLarge() {
+  constexpr std::uint64_t kMostBytes = kMaxPayloadBytes + kMaxFramingBytes;
+  return kernels::Error(
+      absl::StatusCode::kResourceExhausted, reason::kMessageTooLarge,
+      absl::StrCat("a message exceeds ", kMostBytes, " bytes: max_message_bytes = ", kMaxPayloadBytes,
+                   ", and ", kMaxFramingBytes, " for what surrounds the payload"),
+      {{"limit", "message_bytes"}, {"value", absl::StrCat(kMostBytes)}});
+}
+
 // Checks a message of so many bytes, of which `data_bytes` are of an array.
 absl::Status CheckSize(std::uint64_t data_bytes, std::uint64_t total_bytes) {
   if (data_bytes > kMaxPayloadBytes) return MessageTooLarge();
@@ -262,7 +272,7 @@ absl::Status ParseSmall(ByteSlices message, google::protobuf::Message* request) 
 }
 
 absl::Status ParseWhole(ByteSlices message, std::size_t most_fields, google::protobuf::Message* request) {
-  if (TotalBytes(message) > kMaxPayloadBytes + kMaxFramingBytes) return MessageTooLarge();
+  if (TotalBytes(message) > kMaxPayloadBytes + kMaxFramingBytes) return WholeTooLarge();
   const std::string flat = Flatten(message);
   const google::protobuf::Descriptor& type = *request->GetDescriptor();
   // Each field has a byte at least.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -188,6 +189,25 @@ TEST(ArrayParserTest, WhatSurroundsTheDataIsLimitedToo) {
       }
     }
   }
+}
+
+// Which limit it is that a message exceeds. Whoever sends a whole payload must not look for the fault there.
+TEST(ArrayParserTest, NamesTheLimitThatIsExceeded) {
+  const auto limit_of = [](std::uint64_t id_bytes, std::uint64_t data_bytes) {
+    v1::ReduceArrayRequest request;
+    request.set_request_id(std::string(id_bytes, 'i'));
+    request.set_data(std::string(data_bytes, 'd'));
+    const auto parsed = ParseReduceArrayRequest(Cut(request.SerializeAsString(), {}));
+    EXPECT_EQ(kernels::ErrorReason(parsed.status()), "MESSAGE_TOO_LARGE");
+    const kernels::ErrorMetadata details = kernels::ErrorDetails(parsed.status());
+    return std::map<std::string, std::string>(details.begin(), details.end());
+  };
+  using Details = std::map<std::string, std::string>;
+  EXPECT_EQ(limit_of(1, kMaxPayloadBytes + 1),
+            (Details{{"limit", "max_message_bytes"}, {"value", "4194304"}}));
+  EXPECT_EQ(limit_of(kMaxFramingBytes, 9), (Details{{"limit", "framing_bytes"}, {"value", "65536"}}));
+  EXPECT_EQ(limit_of(kMaxFramingBytes, kMaxPayloadBytes),
+            (Details{{"limit", "message_bytes"}, {"value", "4259840"}}));
 }
 
 }  // namespace
