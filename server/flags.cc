@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/flags.h"
 
+#include <arpa/inet.h>
 #include <sys/un.h>
 
 #include <CLI/CLI.hpp>
@@ -17,8 +18,8 @@
 #include "kernels/devices.h"
 #include "kernels/geometry.h"
 #include "proto/shared/command_line.h"
-#include "server/version.h"
 #include "server/core/limits.h"
+#include "server/version.h"
 
 namespace warpfold::server {
 namespace {
@@ -26,6 +27,21 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr std::int64_t kSlotBytesUnit = 64 << 10;
 constexpr std::int64_t kMaxSeconds = 30 * 24 * 3600;
+
+// What is wrong with the host of an address, as CLI11's validators have it. The system reads more texts as
+// addresses than clients do, which could not dial what the server prints then.
+std::string CheckHost(const std::string& host) {
+  in_addr ipv4 = {};
+  in6_addr ipv6 = {};
+  if (absl::StartsWith(host, "[")) {
+    const std::string inside = absl::EndsWith(host, "]") ? host.substr(1, host.size() - 2) : "";
+    const std::string bare = inside.substr(0, inside.find('%'));  // without the interface
+    return inet_pton(AF_INET6, bare.c_str(), &ipv6) == 1 ? "" : "no IPv6 address is in the brackets";
+  }
+  if (absl::StrContains(host, ':')) return "an IPv6 address stands in brackets, as in [::1]:50051";
+  const bool is_short = inet_aton(host.c_str(), &ipv4) != 0 && inet_pton(AF_INET, host.c_str(), &ipv4) != 1;
+  return is_short ? "an IPv4 address has four decimal numbers, as in 127.0.0.1:50051" : "";
+}
 
 // Empty if `address` is "host:port" or "unix:/path", as CLI11's validators have it.
 std::string CheckAddress(const std::string& address) {
@@ -39,7 +55,7 @@ std::string CheckAddress(const std::string& address) {
   if (colon != std::string::npos && colon > 0 && !absl::StartsWith(address, "unix:") &&
       address.find_first_not_of("0123456789", colon + 1) == std::string::npos &&
       absl::SimpleAtoi(address.substr(colon + 1), &port) && port <= 65535) {
-    return "";
+    return CheckHost(address.substr(0, colon));
   }
   return "must be host:port with a port of 0 to 65535, or unix:/path";
 }
@@ -56,12 +72,10 @@ bool IsSameSocket(const std::string& a, const std::string& b) {
     const std::string host = absl::AsciiStrToLower(address.substr(0, colon));
     int port = 0;
     static_cast<void>(absl::SimpleAtoi(address.substr(colon + 1), &port));
-    const bool is_loopback = host == "localhost" || host == "[::1]" || host == "::1";
+    const bool is_loopback = host == "localhost" || host == "[::1]";
     return std::pair(is_loopback ? "127.0.0.1" : host, port);
   };
-  const auto is_wildcard = [](const std::string& host) {
-    return host == "0.0.0.0" || host == "[::]" || host == "::";
-  };
+  const auto is_wildcard = [](const std::string& host) { return host == "0.0.0.0" || host == "[::]"; };
   const auto [a_host, a_port] = split(a);
   const auto [b_host, b_port] = split(b);
   return a_port == b_port && a_port != 0 && (a_host == b_host || is_wildcard(a_host) || is_wildcard(b_host));

@@ -113,6 +113,14 @@ TEST(FlagsTest, WrongValuesAreNamed) {
       {"--device=cuda:1,cuda:0,cuda:1", "--device: names cuda:1 twice"},
       {"--listen=localhost", "--listen: must be host:port"},
       {"--listen=*:50051", "--listen: all addresses of the machine are 0.0.0.0 or [::], not *"},
+      {"--listen=::1:0", "--listen: an IPv6 address stands in brackets, as in [::1]:50051"},
+      {"--listen=:::0", "--listen: an IPv6 address stands in brackets"},
+      {"--listen=[::1:0", "--listen: no IPv6 address is in the brackets"},
+      {"--listen=[127.0.0.1]:0", "--listen: no IPv6 address is in the brackets"},
+      {"--listen=127.1:0", "--listen: an IPv4 address has four decimal numbers, as in 127.0.0.1:50051"},
+      {"--listen=0:0", "--listen: an IPv4 address has four decimal numbers"},
+      {"--listen=127.0.0.1:1,0x7f.0.0.1:0", "--listen: an IPv4 address has four decimal numbers"},
+      {"--admin_listen=::1:0", "--admin_listen: an IPv6 address stands in brackets"},
       {"--slots=", "--slots: has no value"},
       {"--listen=", "--listen: has no value"},
       {"--tls_key=/nonexistent/a=", "--tls_key: File does not exist: /nonexistent/a="},
@@ -139,14 +147,6 @@ TEST(FlagsTest, WrongValuesAreNamed) {
   }
 }
 
-TEST(FlagsTest, FlagsThatContradictEachOther) {
-  const Parsed owner = Parse({"--resident_bytes=5", "--resident_owner_bytes=6"});
-  EXPECT_EQ(owner.exit_code, 2);
-  EXPECT_THAT(owner.error, testing::HasSubstr("--resident_owner_bytes: is more than --resident_bytes"));
-  EXPECT_EQ(Parse({"--resident_bytes=5", "--resident_owner_bytes=5"}).exit_code, std::nullopt);
-  const std::vector<const char*> tls = {"--tls_cert=/dev/null", "--tls_key=/dev/null"};
-  const Parsed unused = Parse({tls[0], tls[1], "--listen=unix:/tmp/a,unix:/tmp/b"});
-  EXPECT_EQ(unused.exit_code, 2);
 // Clients send a large array in stripes, also to a server whose flag is to mean that there is no limit.
 TEST(FlagsTest, TheLargestStreamLeavesRoomForStripes) {
   const Parsed parsed = Parse({"--max_stream_bytes=2305843009213693952"});
@@ -165,6 +165,14 @@ TEST(FlagsTest, AddressesThatClientsCanDial) {
   }
 }
 
+TEST(FlagsTest, FlagsThatContradictEachOther) {
+  const Parsed owner = Parse({"--resident_bytes=5", "--resident_owner_bytes=6"});
+  EXPECT_EQ(owner.exit_code, 2);
+  EXPECT_THAT(owner.error, testing::HasSubstr("--resident_owner_bytes: is more than --resident_bytes"));
+  EXPECT_EQ(Parse({"--resident_bytes=5", "--resident_owner_bytes=5"}).exit_code, std::nullopt);
+  const std::vector<const char*> tls = {"--tls_cert=/dev/null", "--tls_key=/dev/null"};
+  const Parsed unused = Parse({tls[0], tls[1], "--listen=unix:/tmp/a,unix:/tmp/b"});
+  EXPECT_EQ(unused.exit_code, 2);
   EXPECT_THAT(unused.error, testing::HasSubstr("--tls_cert: no address of --listen would use it"));
   EXPECT_EQ(Parse({tls[0], tls[1], "--listen=unix:/tmp/a,localhost:1"}).exit_code, std::nullopt);
 }
