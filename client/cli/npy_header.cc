@@ -50,6 +50,8 @@ class Scanner {
     while (digits < rest_.size() && absl::ascii_isdigit(static_cast<unsigned char>(rest_[digits]))) ++digits;
     std::uint64_t value = 0;
     if (!absl::SimpleAtoi(rest_.substr(0, digits), &value)) return std::nullopt;
+    // Python has no number 012, and took it for octal once.
+    if (rest_[0] == '0' && value != 0) return std::nullopt;
     rest_.remove_prefix(digits);
     return value;
   }

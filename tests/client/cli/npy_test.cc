@@ -105,6 +105,8 @@ TEST(NpyTest, RefusesByNameOfTheReason) {
       {File(1, Header("<i4", "False", "(2)"), 8), "shape is not a tuple"},
       {File(1, Header("<i4", "False", "(-2,)"), 8), "shape is not a tuple"},
       {File(1, Header("<i4", "False", "(2 2)"), 8), "shape is not a tuple"},
+      {File(1, Header("<i4", "False", "(02,)"), 8), "shape is not a tuple"},
+      {File(1, Header("<i4", "False", "(1, 002)"), 8), "shape is not a tuple"},
       {File(1, Header("<i4", "False", "(99999999999999999999,)"), 8), "shape is not a tuple"},
       {File(1, Header("<i4", "False", "[2]"), 8), "shape is not a tuple"},
       {File(1, Header("<i4", "false", "(2,)"), 8), "fortran_order is not a truth value"},
