@@ -26,7 +26,7 @@ constexpr absl::Duration kLongestKeepalive = absl::Hours(24);
 grpc::ChannelArguments Arguments(const std::string& target, const ClientOptions& options,
                                  const Sockets& sockets) {
   grpc::ChannelArguments arguments;
-  // gRPC asks a proxy that the environment names (http_proxy), which cannot reach this machine's own address.
+  // gRPC asks a proxy that the environment names (http_proxy), which cannot reach this machine's loopback.
   if (IsOfThisMachine(target)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   sockets.ReportFrom(arguments);
   // Without this, channels to the same target would share one socket.

@@ -18,7 +18,8 @@ namespace warpfold {
 // socket is too long.
 absl::string_view FaultOfTarget(absl::string_view target);
 
-// Whether the target is of this machine, by what it is called: 127.0.0.1, ::1, localhost, or a Unix socket.
+// Whether the target is of this machine, by what it is called: 127.*, ::1, localhost, or a Unix socket. Of
+// other addresses that the machine has, their names do not tell.
 bool IsOfThisMachine(absl::string_view target);
 
 // OK for at least one target, each with a name and a good port, else INVALID_ARGUMENT.
