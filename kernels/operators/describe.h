@@ -97,7 +97,8 @@ struct Describe<T, false> : DescribeBase<T, false> {
     }
     // Integers are their own keys, and the products are within 128 bits as in Sum.
     const auto sum = static_cast<Int128>(FromWords(s.powers.sum));
-    return sum >= Int128{s.min} * count && sum <= Int128{s.max} * count;
+    return sum >= Int128{s.min} * count && sum <= Int128{s.max} * count &&
+           Variances::FitBetween(s.powers, count, s.min, s.max);
   }
 
   WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {

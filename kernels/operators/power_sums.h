@@ -29,6 +29,7 @@ WARPFOLD_FN Uint128 FromWords(const WordPair& x) { return Uint128{x.words[1]} <<
 WARPFOLD_FN std::uint32_t FromWords(std::uint32_t x) { return x; }
 WARPFOLD_FN std::uint64_t FromWords(std::uint64_t x) { return x; }
 WARPFOLD_FN Uint192 FromWords(const Uint192& x) { return x; }
+WARPFOLD_FN Uint192 Extended(const Uint192& x) { return x; }
 
 template <class SumWords, class SquareWords>
 struct PowerSums {
@@ -131,8 +132,26 @@ struct PowerSumsOperator {
     if (spread.negative) return false;
     const auto remainder = static_cast<std::uint64_t>(Magnitude(s) % count);
     const Uint128 least = Uint128{remainder} * (count - remainder);
-    return spread.words[3] != 0 || spread.words[2] != 0 ||
-           (Uint128{spread.words[1]} << 64 | spread.words[0]) >= least;
+    if (spread.words[3] == 0 && spread.words[2] == 0 &&
+        (Uint128{spread.words[1]} << 64 | spread.words[0]) < least) {
+      return false;
+    }
+    return FitBetween(s, count, kSmallestKey<T>, kLargestKey<T>);
+  }
+
+  // Whether elements from `least` to `greatest` can have these squares, given that they can have this sum.
+  // The sum of (x - least) (greatest - x), which is (least + greatest) sum(x) - count least greatest -
+  // sum(x^2) and within 2^190, is smallest where all elements but one are the least or the greatest: then it
+  // is what that `odd` one, as far as it is above the least, adds to it.
+  static bool FitBetween(const State& s, std::uint64_t count, Int128 least, Int128 greatest) {
+    const auto sum = static_cast<Int128>(FromWords(s.sum));
+    const Uint192 squares = Extended(FromWords(s.squares));
+    const auto width = static_cast<Uint128>(greatest - least);
+    const Uint128 odd = width == 0 ? 0 : static_cast<Uint128>(sum - least * count) % width;
+    const Uint192 inside = SignExtended(least + greatest) * SignExtended(sum) +
+                           SignExtended(-least) * SignExtended(greatest) * SignExtended(count) +
+                           SignExtended(-1) * (squares + Extended(odd * (width - odd)));
+    return inside.words[2] >> 63 == 0;
   }
 
   // NaN if `ddof` leaves nothing to divide by.
@@ -148,11 +167,7 @@ struct PowerSumsOperator {
     return kIsSigned<T> && static_cast<Int128>(sum) < 0 ? -sum : sum;
   }
   static WARPFOLD_FN Spread SpreadOf(const State& s, std::uint64_t count) {
-    if constexpr (sizeof(T) == 8) {
-      return Spread::Of(Magnitude(s), s.squares, count);
-    } else {
-      return Spread::Of(Magnitude(s), Extended(FromWords(s.squares)), count);
-    }
+    return Spread::Of(Magnitude(s), Extended(FromWords(s.squares)), count);
   }
 };
 

@@ -29,6 +29,26 @@ WARPFOLD_FN Uint192 operator+(const Uint192& a, const Uint192& b) {
   return {{static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(middle), high}};
 }
 
+// a b modulo 2^192, which is the product of two's complements, too.
+inline Uint192 operator*(const Uint192& a, const Uint192& b) {
+  Uint192 product{};
+  for (int i = 0; i < 3; ++i) {
+    std::uint64_t carry = 0;
+    for (int j = 0; i + j < 3; ++j) {
+      const Uint128 sum = Uint128{a.words[i]} * b.words[j] + product.words[i + j] + carry;
+      product.words[i + j] = static_cast<std::uint64_t>(sum);
+      carry = static_cast<std::uint64_t>(sum >> 64);
+    }
+  }
+  return product;
+}
+
+// The same number in 192 bits of two's complement.
+inline Uint192 SignExtended(Int128 x) {
+  return {{static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(x >> 64),
+           x < 0 ? ~std::uint64_t{0} : std::uint64_t{0}}};
+}
+
 WARPFOLD_FN Uint192 Extended(Uint128 x) {
   return {{static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(x >> 64), 0}};
 }

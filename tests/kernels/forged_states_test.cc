@@ -44,7 +44,9 @@ constexpr auto kI8 = ElementType::kInt8;
 constexpr auto kI32 = ElementType::kInt32;
 constexpr auto kI64 = ElementType::kInt64;
 constexpr auto kU8 = ElementType::kUint8;
+constexpr auto kU16 = ElementType::kUint16;
 constexpr auto kU32 = ElementType::kUint32;
+constexpr auto kU64 = ElementType::kUint64;
 constexpr auto kF16 = ElementType::kFloat16;
 constexpr auto kF32 = ElementType::kFloat32;
 constexpr auto kF64 = ElementType::kFloat64;
@@ -119,6 +121,14 @@ std::vector<Forged> OfSeveralNumbers() {
       {"an odd sum of even squares", "stddev", kI32, 3, {9, 0, 28, 0}},
       {"squares of bool", "variance", kBool, 3, {1, 0, 3, 0}},
       {"a sum that is too large", "variance", kI8, 3, {383, 0, 48899, 0}},
+      {"squares of a sum of 0", "variance", kU16, 1, {0, 0, 3554305924, 0}},
+      {"squares of a sum of 0", "stddev", kU64, 3, {0, 0, 4, 0, 0}},
+      {"other squares of one element", "variance", kI8, 1, {5, 0, 27, 0}},
+      {"more than 255 times their sum", "stddev", kU8, 3, {300, 0, 76502, 0}},
+      {"more than 255, 45 and 0 have", "variance", kU8, 3, {300, 0, 67052, 0}},
+      {"more than -128 and 127 have", "variance", kI8, 2, {kAbove, kAbove, 32515, 0}},
+      {"squares of a sum of 0", "describe", kU16, 1, {0, 0, 4, 0, 0, 0}},
+      {"squares beyond the extremes", "describe", kI32, 3, {9, 0, 35, 0, 1, 4}},
       {"other squares", "describe", kI32, 3, {9, 0, 26, 0, 3, 3}},
       {"the least above the greatest", "describe", kI32, 3, {9, 0, 27, 0, 4, 3}},
       {"a sum below the least of its elements", "describe", kI32, 3, {9, 0, 27, 0, 4, 5}},
