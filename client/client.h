@@ -33,10 +33,10 @@
 // checksum are sent again even if they were taken (docs/cpp.md has a table). So is a call that a full server
 // refused (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an
 // array has been reduced, and while another call of this client, but for Writers, sends that server an array,
-// until the deadline, unless max_attempts is 1. A share that was refused beside
-// another one of its connection is sent again when that is answered, and from then on each share of the array
-// waits for the one before it. No pause goes beyond the deadline: the last failure is then the answer. A
-// connection that broke is made again by the next call.
+// until the deadline, unless max_attempts is 1. A share that was refused beside another one of its connection
+// is sent again when that is answered, and from then on each share of the array waits for the one before it.
+// No pause goes beyond the deadline: the last failure is then the answer. A connection that broke is made
+// again by the next call.
 //
 // Full servers: who was refused and calls again at once is kept back, so that the server has its threads for
 // those whom it serves. For 5 s after a refusal calls to that server ask first: they send nothing of an array
@@ -54,7 +54,9 @@
 //
 // Callbacks: what a generator, a visitor, on_sent or keep_going throws ends the call, and comes out of the
 // method on the thread that called it, on however many streams the array goes. A Writer is then to be
-// destroyed. A generator or a visitor that is empty is INVALID_ARGUMENT.
+// destroyed. A generator or a visitor that is empty is INVALID_ARGUMENT. One that calls the same client with
+// an array of its own may wait until the deadline at a full server: the places are those of the calls around
+// it.
 #pragma once
 
 #include <concepts>

@@ -35,8 +35,9 @@ struct ClientOptions {
   // retries, also where a full server has refused it. What is refused beside other calls of this client is no
   // failure. See client.h for what is retried.
   int max_attempts = 4;
-  // Before the first retry; doubled for each one after it, up to 5 s, and made up to a fifth shorter by
-  // chance. If the server says when to come again, that counts.
+  // Before the first retry; doubled for each one after it, up to 5 s (1 s where the end of another call of
+  // this client is waited for), and made up to a fifth shorter by chance. If the server says when to come
+  // again, that counts.
   absl::Duration backoff = absl::Milliseconds(100);
   // A peer of which nothing has come for so long is asked whether it lives (an HTTP/2 ping), while there is a
   // call; at least 1 s, at most a day. One that does not answer for 20 s is taken for dead: its calls end

@@ -180,8 +180,8 @@ class Backend {
 
   // Has the device read `bytes` of the host from now on until the Memory is destroyed. Until then
   // they must stay mapped, and never shrink. Where the system does not let them be registered with the device
-  // they are copied by way of the driver's own buffers: slower, but the same bits. May take 50 ms for each
-  // GiB.
+  // they are copied by way of the driver's own buffers: slower, but the same bits. May take 100 ms for each
+  // GiB, and more where nobody has touched the memory.
   virtual absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) = 0;
 
   // Whether slots may take pieces: those of a GPU.

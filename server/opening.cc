@@ -19,13 +19,14 @@ namespace {
 
 constexpr char kOwnExecutable[] = "/proc/self/exe";
 
-// The bytes of all slots together.
+// What all slots have of the host's memory, tables and all.
 std::uint64_t HostBytes(kernels::Backend& backend) {
   std::uint64_t bytes = 0;
   for (const auto& slot : backend.slots()) bytes += slot->host_bytes();
   return bytes;
 }
 
+// How much of arrays all slots hold at once.
 std::size_t SlotBytes(kernels::Backend& backend) {
   return backend.slots().size() * backend.slots().front()->staging().size();
 }
@@ -81,8 +82,8 @@ absl::StatusOr<MemoryBudget> CheckMemory(const Flags& flags, kernels::Backend& b
   const bool takes_pieces = backend.takes_pieces();
   const auto devices = static_cast<std::size_t>(backend.devices());
   const MemoryBudget budget = BudgetOf(flags, {.gpus = backend.name() == "cuda" ? backend.devices() : 0,
-                                               .slot_bytes = HostBytes(backend),
-                                               .one_slot_bytes = backend.slots().front()->staging().size(),
+                                               .host_bytes = HostBytes(backend),
+                                               .slot_bytes = backend.slots().front()->staging().size(),
                                                .receive_bytes = takes_pieces ? 2 * SlotBytes(backend) : 0,
                                                .shards = ShardCount(backend.slots().size() / devices)});
   if (absl::Status status = CheckBudget(budget, flags, ControlGroupLimit()); !status.ok()) return status;

@@ -71,7 +71,8 @@ std::optional<absl::Duration> RetryPolicy::PauseAfter(const absl::Status& status
     pause = std::max(pause, std::min(*delay, kLongestRetryDelay) * absl::Uniform(random, 1.0, 1.2));
   }
   if (now + pause >= deadline_) return std::nullopt;
-  if (!until_the_deadline) --attempts_left_;
+  // A refusal beside other calls of the client is no failure, and ends a row of them.
+  attempts_left_ = until_the_deadline ? max_attempts_ - 1 : attempts_left_ - 1;
   pause_ = std::min(pause_ * 2, until_the_deadline ? kLongestPatientPause : kLongestPause);
   return pause;
 }
@@ -117,7 +118,8 @@ void RetryLoop::Cancel() {
 bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   const absl::Time now = absl::Now();
   Attempt attempt = failed;
-  attempt.patient |= lease_.connection().refusals().HasPlaces();
+  // No other place becomes free with an array's end.
+  attempt.patient |= LacksPlaceForArray(status) && lease_.connection().refusals().HasPlaces();
   const std::optional<absl::Duration> pause = policy_.PauseAfter(status, attempt, now);
   // An attempt that began too late says nothing about the target.
   if (absl::IsDeadlineExceeded(status) && began_ < deadline_ && !lease_.connection().IsReady()) {

@@ -137,10 +137,7 @@ absl::StatusOr<OpenedFile> OpenRaw(const ReduceFlags& flags, FilePiece piece) {
 
 absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string& path, Archives archives) {
   if (path == "-") return Refuse("standard input is an array alone, not one of several");
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-  if (absl::IsInvalidArgument(file.status())) {
-    return absl::InvalidArgumentError(absl::StrCat(file.status().message(), "; '-' reads a stream"));
-  }
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path, "; '-' reads a stream");
   if (!file.ok()) return file.status();
   const std::span<const std::byte> bytes = file->bytes();
   FilePiece piece(path, *std::move(file));

@@ -58,12 +58,12 @@ absl::Status CheckDescriptor(int file) {
 }
 
 // The system makes the content of some files when they are read, and does not know its size before.
-absl::Status CheckEmpty(int file) {
+absl::Status CheckEmpty(int file, absl::string_view instead) {
   char byte = 0;
   const ssize_t size = pread(file, &byte, 1, 0);
   if (size < 0) return absl::ErrnoToStatus(errno, "cannot read");
   if (size == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("the system does not know the file's size");
+  return absl::InvalidArgumentError(absl::StrCat("the system does not know the file's size", instead));
 }
 
 // Not the time at which the inode changed: that is another one, too, once the file has a new name or mode.
@@ -92,7 +92,7 @@ void AllowManyFiles() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, absl::string_view instead) {
   // Not blocking on a FIFO without a writer: it is refused below.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return absl::ErrnoToStatus(errno, "cannot open");
@@ -100,10 +100,10 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   if (absl::Status status = CheckDescriptor(file); !status.ok()) return status;
   struct stat info = {};
   if (fstat(file, &info) != 0) return absl::ErrnoToStatus(errno, "cannot read");
-  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file");
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat("not a regular file", instead));
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) {
-    if (absl::Status status = CheckEmpty(file); !status.ok()) return status;
+    if (absl::Status status = CheckEmpty(file, instead); !status.ok()) return status;
   }
   std::span<const std::byte> bytes;
   if (size > 0) {

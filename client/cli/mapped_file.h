@@ -18,8 +18,8 @@ class MappedFile {
  public:
   // NOT_FOUND, PERMISSION_DENIED or another status with the system's reason; INVALID_ARGUMENT if it is not
   // a regular file, or one whose size the system does not know; RESOURCE_EXHAUSTED if too few descriptors
-  // would be left for connections.
-  static absl::StatusOr<MappedFile> Open(const std::string& path);
+  // would be left for connections. `instead` ends what INVALID_ARGUMENT says.
+  static absl::StatusOr<MappedFile> Open(const std::string& path, absl::string_view instead = "");
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

@@ -33,8 +33,8 @@ class Refusals {
   // ... or it asked, and heard nothing in kLongestWaitForAdmission.
   void HeardNothing(absl::Time now);
 
-  // A call whose array is at hand, so that it ends by itself, has a place at the target: it was admitted, or
-  // did not ask and may have one. Then: it is over.
+  // A call that sends an array has a place at the target: it was admitted, or did not ask and may have one.
+  // Writers do not count, since they end when their callers like. Then: it is over.
   void TookPlace();
   void LeftPlace();
   // Whether there are such calls: a full server then has places again before long, for this client, too.

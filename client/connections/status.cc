@@ -84,8 +84,12 @@ absl::Status MakeMismatch(absl::string_view what) {
 }
 
 bool IsBusy(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) &&
-         (HasReason(status, reason::kTooManyReductions) || HasReason(status, reason::kTooManyCalls));
+  return LacksPlaceForArray(status) ||
+         (absl::IsResourceExhausted(status) && HasReason(status, reason::kTooManyCalls));
+}
+
+bool LacksPlaceForArray(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) && HasReason(status, reason::kTooManyReductions);
 }
 
 bool IsDraining(const absl::Status& status) {

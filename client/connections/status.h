@@ -41,6 +41,8 @@ absl::Status MakeMismatch(absl::string_view what);
 
 // A full server: RESOURCE_EXHAUSTED with a reason that passes by itself.
 bool IsBusy(const absl::Status& status);
+// Whether it was refused since all places for arrays are taken.
+bool LacksPlaceForArray(const absl::Status& status);
 
 // A server that ends and asks to be left: UNAVAILABLE with that reason.
 bool IsDraining(const absl::Status& status);

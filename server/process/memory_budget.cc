@@ -40,9 +40,7 @@ constexpr std::uint64_t kMessageBytes = kMaxPayloadBytes + kMaxFramingBytes;
 // of a segment that is not whole, less than a slot's.
 constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + kMaxWaitingResultBytes +
                                           kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t);
-std::uint64_t HeldBytes(const BackendMemory& backend) {
-  return std::min(backend.one_slot_bytes, kMaxHeldBytes);
-}
+std::uint64_t HeldBytes(const BackendMemory& backend) { return std::min(backend.slot_bytes, kMaxHeldBytes); }
 // Where slots are so large that more than kMaxWaitingResultBytes of results may wait: how many more.
 std::uint64_t MoreResultBytes(const Flags& flags) {
   return WaitingResultBytes(flags.slot_bytes) - kMaxWaitingResultBytes;
@@ -66,7 +64,7 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
   const auto streams = static_cast<std::uint64_t>(StreamsOfConnection(flags.max_concurrent_reductions));
   return {.base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes + SealersBytes(flags),
           .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
-          .slots = backend.slot_bytes,
+          .slots = backend.host_bytes,
           .receive = backend.receive_bytes,
           // There are as many places for merges as for reductions.
           .calls = places * (kReductionBytes + MoreResultBytes(flags) + HeldBytes(backend) + kMessageBytes) +
@@ -106,6 +104,10 @@ int SlotsOf(const Flags& flags) {
 }
 
 absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
+  std::string asked;
+  if (flags.slots > 0) absl::StrAppend(&asked, " --slots=", flags.slots);
+  if (flags.slot_bytes > 0) absl::StrAppend(&asked, " --slot_bytes=", flags.slot_bytes);
+  if (asked.empty()) return absl::OkStatus();
   // One device at least, where the flag does not say how many.
   const auto gpus = kernels::ParseGpus(flags.device).value_or(std::vector<int>());
   const std::uint64_t devices = std::max<std::uint64_t>(gpus.size(), 1);
@@ -113,9 +115,8 @@ absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
       devices *
       kernels::HostBytesOfSlots(flags.device, {.slots = SlotsOf(flags), .slot_bytes = flags.slot_bytes});
   if (bytes <= available) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      flags.slots > 0 ? absl::StrCat("--slots=", flags.slots, " ") : "", "--slot_bytes=", flags.slot_bytes,
-      ": ", MiB(bytes), " MiB, but ", available / kMiB, " MiB of memory are available"));
+  return absl::InvalidArgumentError(absl::StrCat(asked.substr(1), ": ", MiB(bytes), " MiB, but ",
+                                                 available / kMiB, " MiB of memory are available"));
 }
 
 }  // namespace warpfold::server

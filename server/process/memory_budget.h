@@ -37,8 +37,8 @@ struct MemoryBudget {
 // What a backend has taken by the start.
 struct BackendMemory {
   int gpus = 0;                  // where there are some, resident arrays are in their memory
-  std::uint64_t slot_bytes = 0;  // of all slots together (kernels::Slot::host_bytes)
-  std::uint64_t one_slot_bytes = 0;
+  std::uint64_t host_bytes = 0;  // of all slots together (kernels::Slot::host_bytes)
+  std::uint64_t slot_bytes = 0;  // of the staging buffer of one
   std::uint64_t receive_bytes = 0;
   int shards = 1;  // that will use it
 };

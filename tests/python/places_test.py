@@ -44,30 +44,27 @@ def test_calls_of_one_client_wait_for_places(small, sums, options):
 
 
 def test_who_has_no_place_gives_up_where_others_have_all():
-    piece, end = threading.Event(), threading.Event()
+    begun, end = threading.Semaphore(0), threading.Event()
 
     def pieces():
         yield X
-        piece.set()
-        end.wait(TIMEOUT_S)
+        begun.release()
+        assert end.wait(TIMEOUT_S)
 
     with Server("--max_concurrent_reductions=2") as server, warpfold.connect(server.address) as other, \
             warpfold.connect(server.address, max_attempts=2) as client, \
             concurrent.futures.ThreadPoolExecutor() as pool:
         held = [pool.submit(other.sum, pieces()) for _ in range(2)]
         try:
-            assert piece.wait(TIMEOUT_S)
+            assert begun.acquire(timeout=TIMEOUT_S) and begun.acquire(timeout=TIMEOUT_S)
             begin_s = time.monotonic()
-            while time.monotonic() - begin_s < TIMEOUT_S:  # until both have their places
-                try:
-                    client.sum(X, streams=1, timeout=TIMEOUT_S)
-                except errors.ResourceExhaustedError as error:
-                    assert error.reason == "TOO_MANY_REDUCTIONS"
-                    break
+            with pytest.raises(errors.ResourceExhaustedError) as raised:
+                client.sum(X, streams=1, timeout=TIMEOUT_S)
+            assert raised.value.reason == "TOO_MANY_REDUCTIONS"
+            assert time.monotonic() - begin_s < TIMEOUT_S / 2
         finally:
             end.set()
-        assert time.monotonic() - begin_s < TIMEOUT_S / 2
-        concurrent.futures.wait(held)
+        assert [each.result() for each in held] == [X.sum()] * 2
 
 
 def test_a_client_that_is_closed_while_a_call_begins(server, monkeypatch):

@@ -50,7 +50,7 @@ class _Line:
     """The jobs that wait for a thread, and the threads' turns to take one."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal's handler may close what its own thread is using
         self.waiting: OrderedDict[Job[Any], None] = OrderedDict()
         self.busy = 0  # threads
         self.is_closed = False

@@ -164,7 +164,7 @@ void SegmentReducer::FinishLong(Pending& pending) {
   timings_.kernel += timings.kernel;
   std::vector<std::string> message = {
       results_.Encode(pending.first_segment, pending.reducer->state(), &error_count_)};
-  pending.reducer->Release();
+  pending.reducer->Release();  // not destroyed: see finished_
   finished_.push_back(std::move(pending.reducer));
   End(pending, std::move(message));
 }

@@ -85,6 +85,14 @@ TEST(RetryPolicyTest, AFullServerIsAskedOnWhereMuchHangsOnIt) {
   EXPECT_FALSE(policy.PauseAfter(Draining(), {.patient = true}, kNow).has_value());
 }
 
+TEST(RetryPolicyTest, WhoWaitsForPlacesOfItsOwnBeginsTheRowAnew) {
+  RetryPolicy policy(kOptions, absl::InfiniteFuture());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(policy.PauseAfter(Busy(), {}, kNow).has_value()) << i;
+    EXPECT_TRUE(policy.PauseAfter(Busy(), {.patient = true}, kNow).has_value()) << i;
+  }
+}
+
 TEST(RetryPolicyTest, NoRetriesAreNoneAtAFullServerEither) {
   for (const int none : {1, 0, std::numeric_limits<int>::min()}) {
     RetryPolicy policy({.max_attempts = none}, absl::InfiniteFuture());

@@ -22,10 +22,10 @@ TEST(TargetNamesTest, WhatFollowsAColonIsAPortOnlyWhereThereAreSome) {
 }
 
 TEST(TargetNamesTest, APathOfAUnixSocketHasAtMost107Bytes) {
-  const std::string longest(107, '/');
+  const std::string longest = "/" + std::string(106, 'a');
   for (const char* const scheme : {"unix:", "unix://", "unix-abstract:"}) {
     EXPECT_TRUE(CheckTargets({scheme + longest}).ok()) << scheme;
-    EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({scheme + longest + "/"}))) << scheme;
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({scheme + longest + "a"}))) << scheme;
   }
 }
 

@@ -72,7 +72,7 @@ void ExpectSameSegments(const SegmentsResult& result, const SegmentCut& cut) {
 // that each makes the same calls.
 std::byte* EndOfAPart() {
   static std::byte* const end = [] {
-    void* const pages = mmap(nullptr, 2 * kRegistrationBytes, PROT_READ | PROT_WRITE,
+    void* const pages = mmap(nullptr, 3 * kRegistrationBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) std::abort();
     auto* const begin = static_cast<std::byte*>(pages) + kRegistrationBytes / 2;
@@ -117,7 +117,7 @@ std::span<const Scenario::Step> Scenario::Steps() {
 Scenario::Scenario()
     : exported_(Shim::Get().Export(1, Array())),
       host_(EndOfAPart() - Array().size() / 2, Array().size()),
-      pieces_(EndOfAPart() + Array().size(), kSlotBytes),
+      pieces_(EndOfAPart() + kRegistrationBytes - kSlotBytes / 2, kSlotBytes),
       lengths_(kSegments, kElements / kSegments) {
   std::ranges::copy(Array(), host_.begin());
   lengths_[3] += lengths_[4] + lengths_[5];

@@ -204,10 +204,13 @@ bool Shim::MayRead(int device, const void* address, std::size_t bytes) const {
   return true;
 }
 
-// As CUDA has it: a copy that begins in what was registered must end there.
+// As CUDA has it: a copy that begins in what was registered must end there, and none may end in what is
+// registered that began elsewhere.
 bool Shim::MayCopy(const void* from, std::size_t bytes) const {
+  if (bytes == 0) return true;
   std::size_t left = 0;
-  return Find(Kind::kRegistration, from, &left) == nullptr || bytes <= left;
+  if (Find(Kind::kRegistration, from, &left) != nullptr) return bytes <= left;
+  return Find(Kind::kRegistration, static_cast<const std::byte*>(from) + bytes - 1, &left) == nullptr;
 }
 
 std::size_t Shim::BytesOf(Kind kind) const {

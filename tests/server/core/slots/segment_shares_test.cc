@@ -4,6 +4,7 @@
 // What a call with segments has of slots that others always want, too: slots go to parties in turns, so that
 // it has less where its segments fill less of a slot.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <functional>
 #include <memory>
@@ -106,6 +107,34 @@ TEST(SegmentSharesTest, ItIsWhatSegmentsFillOfASlot) {
       EXPECT_GT(ShareOf(segment, slots), 0.9 * fill) << segment << " bytes, " << slots << " slots";
     }
   }
+}
+
+// Each segment that is longer than a slot has a reducer of its own, of half a kilobyte and more. The call may
+// have any number of them.
+TEST(LongSegmentsTest, ReducersOfThoseThatAreFinishedAreFreed) {
+  constexpr std::size_t kBytes = 4 << 10;
+  FakeBehaviour device;
+  FakeSlot slot(device, kBytes, 0);
+  SlotShare share({&slot});
+  ArraySegmentReducer segments(PartySlots(share, "a"), kNoTime, Sum(), 2 * kBytes, {}, [] {});
+  const std::vector<std::byte> segment(2 * kBytes);
+  const auto send = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      for (std::size_t at = 0; at < segment.size();) {
+        const auto taken = segments.Append(std::span(segment).subspan(at), nullptr);
+        ASSERT_TRUE(taken.ok()) << taken.status();
+        at += *taken;
+        device.FinishAll();
+        share.Poll();
+        while (segments.has_message()) segments.TakeMessage();
+      }
+    }
+  };
+  send(100);
+  const std::size_t before = mallinfo2().uordblks;
+  send(2000);
+  EXPECT_EQ(segments.segment_count(), 2100u);
+  EXPECT_LT(mallinfo2().uordblks, before + 50'000);
 }
 
 }  // namespace
