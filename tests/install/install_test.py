@@ -85,7 +85,7 @@ class InstallTest(unittest.TestCase):
             file.seek(0)
             self.assertEqual(self.example("standard_input", stdin=file), "12497500\n")
 
-    def test_example_standard_input_that_cannot_be_read_has_no_sum(self):
+    def test_an_example_that_cannot_read_has_no_sum(self):
         folder = os.open(self.folder, os.O_RDONLY)
         self.addCleanup(os.close, folder)
         done = subprocess.run([self.folder / "build/standard_input", self.server.address], stdin=folder,
