@@ -18,7 +18,8 @@ buildah=("${@:4}")
 readonly kReadyTimeoutS=60
 # Beyond the base; 150 MB is the goal with the cuda backend in it.
 readonly kMostBytes=150000000
-readonly kSbom=usr/local/share/warpfold/sbom.spdx.json
+readonly kShare=usr/local/share/warpfold
+readonly kSbom=$kShare/sbom.spdx.json
 runner_pid=
 
 expect() { [[ $1 == "$2" ]] || fail "expected '$2', got '$1'"; }
@@ -46,10 +47,12 @@ check_files() {
   added=$(comm -13 <(echo "$before") <(echo "$after"))
   expect "$added" "./usr/local/bin/warpfold
 ./usr/local/bin/warpfold-server
+./$kShare/LICENSE
+./$kShare/notices.txt.gz
 ./$kSbom"
   libraries=$(chroot "$root" ldd /usr/local/bin/warpfold-server /usr/local/bin/warpfold)
   ! grep -qE 'not found|libstdc|libgrpc|libprotobuf|libabsl|libssl' <<<"$libraries" || fail "$libraries"
-  bytes=$(cd "$root" && stat --format %s usr/local/bin/warpfold-server usr/local/bin/warpfold "$kSbom" |
+  bytes=$(cd "$root" && stat --format %s usr/local/bin/warpfold-server usr/local/bin/warpfold "$kShare"/* |
     awk '{ sum += $1 } END { print sum }')
   echo "Beyond its base the image has $bytes bytes"
   ((bytes < kMostBytes)) || fail "$bytes bytes"
@@ -57,7 +60,7 @@ check_files() {
 
 check_sbom() {
   local root=$1 name
-  gzip --decompress --stdout "$root/${kSbom%/*}/notices.txt.gz" | grep 'libgrpc-dev' >/dev/null ||
+  gzip --decompress --stdout "$root/$kShare/notices.txt.gz" | grep 'libgrpc-dev' >/dev/null ||
     fail "there are no notices"
   for name in libgrpc-dev libssl-dev base-files; do
     grep -q "\"name\": \"$name\"" "$root/$kSbom" || fail "$name is not in the bill of materials"
