@@ -166,6 +166,23 @@ class ProcessMemoryTest : public testing::Test {
     EXPECT_TRUE(backend_->fault().ok()) << backend_->fault();
   }
 
+  // Reduces the memory of a process that has something done to it meanwhile.
+  void ExpectRightWhile(void (Exporter::*done)()) {
+    Exporter exporter;
+    const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    const ReductionPlan reduction = SumAndMax();
+    Slot& slot = *backend_->slots().front();
+    for (int i = 0; i < 200; ++i) {
+      if (i == 100) (exporter.*done)();
+      ASSERT_TRUE(slot.StartFrom(reduction, 0, kElements / 1024 * 1024, **memory, 0).ok());
+      ASSERT_TRUE(slot.Wait().ok()) << i;
+    }
+    exporter.End();
+    ExpectSum(**memory, 0, kElements);
+    EXPECT_TRUE(backend_->fault().ok());
+  }
+
   std::unique_ptr<Backend> backend_;
 };
 
@@ -252,37 +269,10 @@ TEST_F(ProcessMemoryTest, HandlesThatWereTamperedWithDoNotReachTheDevice) {
 }
 
 // What is open stays, whatever becomes of its owner.
-TEST_F(ProcessMemoryTest, OwnerDiesWhileItIsRead) {
-  Exporter exporter;
-  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
-  ASSERT_TRUE(memory.ok()) << memory.status();
-  const ReductionPlan reduction = SumAndMax();
-  Slot& slot = *backend_->slots().front();
-  for (int i = 0; i < 200; ++i) {
-    if (i == 100) exporter.Kill();
-    ASSERT_TRUE(slot.StartFrom(reduction, 0, kElements / 1024 * 1024, **memory, 0).ok());
-    ASSERT_TRUE(slot.Wait().ok()) << i;
-  }
-  exporter.End();
-  ExpectSum(**memory, 0, kElements);
-  EXPECT_TRUE(backend_->fault().ok());
-}
+TEST_F(ProcessMemoryTest, OwnerDiesWhileItIsRead) { ExpectRightWhile(&Exporter::Kill); }
 
 // CUDA promises nothing here, and so neither does the protocol. But a server must not end of it.
-TEST_F(ProcessMemoryTest, OwnerFreesItWhileItIsRead) {
-  Exporter exporter;
-  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
-  ASSERT_TRUE(memory.ok()) << memory.status();
-  const ReductionPlan reduction = SumAndMax();
-  Slot& slot = *backend_->slots().front();
-  for (int i = 0; i < 200; ++i) {
-    if (i == 100) exporter.Free();
-    ASSERT_TRUE(slot.StartFrom(reduction, 0, kElements / 1024 * 1024, **memory, 0).ok());
-    ASSERT_TRUE(slot.Wait().ok()) << i;
-  }
-  ExpectSum(**memory, 0, kElements);
-  EXPECT_TRUE(backend_->fault().ok());
-}
+TEST_F(ProcessMemoryTest, OwnerFreesItWhileItIsRead) { ExpectRightWhile(&Exporter::Free); }
 
 class SeveralGpusMemoryTest : public ProcessMemoryTest {
  protected:
