@@ -23,13 +23,13 @@ namespace {
 
 static_assert(ProcessMemory::kHandleBytes == sizeof(cudaIpcMemHandle_t));
 
-// Gives a whole allocation or registration back by `Release`.
+// Memory of a GPU. Gives the whole allocation back by `Release`.
 template <auto Release>
 class CudaMemory : public Memory {
  public:
   // `base` is what Release takes: the start of the allocation of which `bytes` are a part.
-  CudaMemory(Gpu gpu, void* base, std::span<const std::byte> bytes, bool host_can_read, Fault& fault)
-      : Memory(bytes, host_can_read, gpu.device), gpu_(gpu), base_(base), fault_(fault) {}
+  CudaMemory(Gpu gpu, void* base, std::span<const std::byte> bytes, Fault& fault)
+      : Memory(bytes, false, gpu.device), gpu_(gpu), base_(base), fault_(fault) {}
 
   ~CudaMemory() override {
     if (!fault_.Get().ok()) return;
@@ -158,11 +158,11 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenOn(Gpu gpu, const ProcessMemory& mem
   }
   using Opened = CudaMemory<cudaIpcCloseMemHandle>;
   if (absl::Status status = fault.Check(CheckAllocation(gpu.ordinal, base, memory, fault)); !status.ok()) {
-    const Opened closes(gpu, base, {}, false, fault);
+    const Opened closes(gpu, base, {}, fault);
     return status;
   }
   const auto* const bytes = static_cast<const std::byte*>(base) + memory.byte_offset;
-  return std::make_unique<Opened>(gpu, base, std::span(bytes, memory.byte_count), false, fault);
+  return std::make_unique<Opened>(gpu, base, std::span(bytes, memory.byte_count), fault);
 }
 
 // The GPU that has the memory, where its name is known.
@@ -244,7 +244,7 @@ absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(Gpu gpu, std::uint6
   }
   if (absl::Status status = fault.Check(StatusOf(error, "cudaMalloc")); !status.ok()) return status;
   const std::span<const std::byte> span(static_cast<const std::byte*>(base), bytes);
-  return std::make_unique<CudaMemory<cudaFree>>(gpu, base, span, false, fault);
+  return std::make_unique<CudaMemory<cudaFree>>(gpu, base, span, fault);
 }
 
 absl::Status ProbeProcessMemory(std::span<const Gpu> gpus, const ProcessMemory& memory) {

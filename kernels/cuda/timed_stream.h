@@ -36,7 +36,7 @@ class TimedStream {
   absl::Status EndKernels();
   absl::Status EndReturn();
 
-  // Of the last End: cudaErrorNotReady until the device has got there.
+  // Returns cudaErrorNotReady until the device has got to what the last End marked.
   cudaError_t Query() const { return cudaEventQuery(end_); }
   absl::Status Await() const;
 
@@ -53,7 +53,7 @@ class TimedStream {
   cudaEvent_t copied_ = nullptr;
   cudaEvent_t reduced_ = nullptr;
   cudaEvent_t returned_ = nullptr;
-  // Of the current work: one of the first two, and one of the last two.
+  // The current work's kernels begin at one of the first two events, and it ends at one of the last two.
   cudaEvent_t kernels_begin_ = nullptr;
   cudaEvent_t end_ = nullptr;
 };
