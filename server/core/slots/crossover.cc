@@ -23,9 +23,6 @@ constexpr kernels::ElementShape kScalars[] = {{}};
 constexpr kernels::ElementShape kMatrices[] = {{1, 2}, {1, 1}, {2, 2}, {3, 3}, {4, 4},
                                                {5, 5}, {6, 6}, {7, 7}, {8, 8}, {16, 16}};
 
-// A division takes the same time whatever the modulus is. This one fits all integers.
-constexpr std::uint64_t kModulus = 97;
-
 // Small numbers of all types: no NaN, no overflow that ends a loop early.
 std::vector<std::byte> MeasuredNumbers(std::uint64_t bytes) {
   std::vector<std::byte> numbers(bytes);
@@ -78,7 +75,7 @@ absl::Status Crossovers::MeasureAll(kernels::Slot& slot, const Clock& clock) {
         spec.shape = shape;
         spec.modulus.reset();
         if (absl::Status status = MeasureIfAny(spec, slot, clock); !status.ok()) return status;
-        spec.modulus = kModulus;
+        spec.modulus = kAnyModulus;
         if (absl::Status status = MeasureIfAny(spec, slot, clock); !status.ok()) return status;
       }
     }

@@ -136,8 +136,8 @@ class SegmentReducer : protected SlotShare::Holder {
   std::deque<Pending> pending_;       // in the order of segments
   std::deque<std::string> messages_;  // of the segments before those
   std::uint64_t message_bytes_ = 0;   // of messages_, and of those in pending_, also to be
-  // Of long segments that are finished: any may be calling its listener, and so is not destroyed before that
-  // is over.
+  // These reduced long segments, and are finished. Any of them may be calling its listener, so that none is
+  // destroyed before that call is over.
   std::vector<std::unique_ptr<SlotReducer>> finished_;
   bool long_calls_ = false;  // a reducer of a long segment is calling its listener
   TimedTaker taker_;

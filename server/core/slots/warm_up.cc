@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::uint64_t kSegments = 8;
 constexpr kernels::ElementShape kSmallMatrix = {2, 2};
-constexpr std::uint64_t kSmallModulus = 97;  // fits all integers
 
 class OtherCalls {
  public:
@@ -92,7 +91,7 @@ absl::Status CallForLargeMatrices(OtherCalls& calls, kernels::ReductionSpec spec
   for (std::uint32_t d = kernels::kMaxFixedDimension + 1; d <= kernels::kMaxMatrixDimension; ++d) {
     spec.shape = {d, d};
     for (const bool has_modulus : {false, true}) {
-      spec.modulus = has_modulus ? std::optional(kSmallModulus) : std::nullopt;
+      spec.modulus = has_modulus ? std::optional(kAnyModulus) : std::nullopt;
       const absl::StatusOr<kernels::ReductionPlan> matrices = kernels::ReductionPlan::Create(spec);
       if (!matrices.ok()) continue;  // the operator takes none of this shape, or no modulus
       if (absl::Status status = calls.Range(*matrices); !status.ok()) return status;
