@@ -87,7 +87,7 @@ bool RawCall::AwaitAdmission() {
   return true;
 }
 
-// Not for a Writer: its call ends when its caller says so, who may be waiting for another one.
+// A Writer is not counted: its call ends when its caller says so, who may be waiting for another one.
 void RawCall::TakePlace() {
   if (load_ == Load::kArray && !std::exchange(has_place_, true)) scope_.refusals().TookPlace();
 }

@@ -16,7 +16,8 @@ namespace warpfold {
 namespace {
 
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
-// That of who asks until the deadline: places become free meanwhile, and would stay so for as long.
+// Whoever asks until the deadline pauses no longer than this: a place that becomes free meanwhile stays empty
+// for as long.
 constexpr absl::Duration kLongestPatientPause = absl::Seconds(1);
 // A server that asks for a longer pause than this is not obeyed.
 constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
