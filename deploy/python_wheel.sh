@@ -12,7 +12,7 @@ fi
 folder=$(realpath -m "$1")
 pythons=()
 for python in "${@:2}"; do
-  # Before the folder changes, and the path below: as the caller means it.
+  # The caller means what this is now, before the folder and the path change.
   pythons+=("$(realpath --no-symlinks "$(command -v "$python")")")
 done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

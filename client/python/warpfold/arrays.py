@@ -268,7 +268,7 @@ def _exactly(items: list[Any] | tuple[Any, ...], array: numpy.ndarray[Any, Any])
     numbers = numpy.array(items, dtype=object)
     if not all(isinstance(number, (int, numpy.integer, numpy.bool_)) for number in numbers.flat):
         return array
-    # As Python's integers: NumPy compares its bools as C's.
+    # Python's integers are compared, since NumPy compares its bools as C does.
     whole = list(map(int, numbers.flat))
     if min(whole) < 0:
         raise TypeError("neither int64 nor uint64 has all of these integers: pass "
