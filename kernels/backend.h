@@ -178,11 +178,22 @@ class Backend {
 
   virtual std::span<const std::unique_ptr<Slot>> slots() = 0;
 
-  // Has the device read `bytes` of the host from now on until the Memory is destroyed. Until then
-  // they must stay mapped, and never shrink. Where the system does not let them be registered with the device
-  // they are copied by way of the driver's own buffers: slower, but the same bits. May take 100 ms for each
-  // GiB, and more where nobody has touched the memory.
-  virtual absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) = 0;
+  // Has the device read `bytes` of the host until the Memory is destroyed: from when Memory::RegisterNext has
+  // returned false. Until then the caller may do other things between two parts, each of which takes some 6
+  // ms, and 45 where nobody has touched its pages. The bytes must stay mapped, and never shrink. Those that
+  // the system does not let be registered are copied by way of the driver's own buffers: slower, but the same
+  // bits.
+  virtual absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes) = 0;
+  // Registers all of it at once.
+  absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) {
+    absl::StatusOr<std::unique_ptr<Memory>> memory = BeginRegister(bytes);
+    while (memory.ok()) {
+      const absl::StatusOr<bool> has_more = (*memory)->RegisterNext();
+      if (!has_more.ok()) return has_more.status();
+      if (!*has_more) break;
+    }
+    return memory;
+  }
 
   // Whether slots may take pieces: those of a GPU.
   virtual bool takes_pieces() const { return false; }

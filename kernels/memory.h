@@ -5,7 +5,7 @@
 // with it, device memory of another process, device memory of this one. A backend makes them (backend.h), and
 // its slots reduce them.
 //
-// Threads: constant after construction; freely shared. Must be destroyed before its backend.
+// Threads: constant once all of it is registered; freely shared. Must be destroyed before its backend.
 #pragma once
 
 #include <array>
@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+
+#include "absl/status/statusor.h"
 
 namespace warpfold::kernels {
 
@@ -29,6 +31,9 @@ class Memory {
   // The device that holds the bytes, whose slots alone may be started on them. None if the host holds them:
   // then slots of every device may be.
   std::optional<int> device() const { return host_can_read_ ? std::nullopt : std::optional(device_); }
+
+  // Registers the next part with the device (Backend::BeginRegister); false once there is none left.
+  virtual absl::StatusOr<bool> RegisterNext() { return false; }
 
  protected:
   Memory(std::span<const std::byte> bytes, bool host_can_read, int device = 0)

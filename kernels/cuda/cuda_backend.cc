@@ -75,8 +75,8 @@ class CudaBackend : public Backend {
     return all;
   }
 
-  absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) override {
-    return RegisterHostMemory(gpus_, bytes, fault_);
+  absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes) override {
+    return BeginRegisterHost(gpus_.front(), bytes, fault_);
   }
   bool takes_pieces() const override { return true; }
   absl::Status OpenPieces(std::span<const std::byte> bytes) override {

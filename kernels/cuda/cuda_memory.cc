@@ -45,56 +45,6 @@ class CudaMemory : public Memory {
   Fault& fault_;
 };
 
-// Has the system map all pages. Where it has them it maps some around the one that is read, which
-// MADV_POPULATE_READ does not do.
-void ReadPages(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPageBytes = 4096;
-  for (std::size_t at = 0; at < bytes.size(); at += kPageBytes) {
-    static_cast<void>(*const_cast<const volatile std::byte*>(bytes.data() + at));
-  }
-}
-
-// Memory of the host that the GPUs read.
-class RegisteredMemory : public Memory {
- public:
-  RegisteredMemory(Gpu gpu, std::span<const std::byte> bytes, Fault& fault)
-      : Memory(bytes, true), gpu_(gpu), fault_(fault) {}
-
-  ~RegisteredMemory() override {
-    if (parts_.empty() || !fault_.Get().ok()) return;
-    cudaSetDevice(gpu_.ordinal);
-    // Nobody can be told of an error here, as above.
-    for (std::byte* const part : parts_) static_cast<void>(cudaHostUnregister(part));
-    static_cast<void>(cudaGetLastError());
-  }
-
-  // Ends at the first part that is refused. Those before it stay registered. Launches of other threads wait
-  // while the driver takes a part in, which is short where its pages are there (docs/adr/0131).
-  cudaError_t Register(unsigned flags) {
-    for (std::span<const std::byte> left(data(), size()); !left.empty();) {
-      const std::span<const std::byte> part =
-          left.first(std::min(left.size(), BytesOfRegistration(left.data())));
-      if ((flags & cudaHostRegisterReadOnly) != 0) ReadPages(part);
-      auto* const base = const_cast<std::byte*>(part.data());
-      if (const cudaError_t error = cudaHostRegister(base, part.size(), flags); error != cudaSuccess) {
-        return error;
-      }
-      parts_.push_back(base);
-      left = left.subspan(part.size());
-    }
-    return cudaSuccess;
-  }
-
- private:
-  const Gpu gpu_;
-  Fault& fault_;
-  std::vector<std::byte*> parts_;
-};
-
-absl::Status BadMemory(absl::string_view what, const char* field) {
-  return Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what, {{"field", field}});
-}
-
 // Has this thread's next calls go to the GPU, unless the device is lost.
 absl::Status Use(Gpu gpu, Fault& fault) {
   if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
@@ -106,6 +56,66 @@ absl::Status Use(Gpu gpu, Fault& fault) {
 absl::Status LostAfterRefusal(const char* what, Fault& fault) {
   static_cast<void>(cudaGetLastError());
   return fault.Check(LossOf(cudaStreamSynchronize(cudaStreamPerThread), what));
+}
+
+// Has the system map all pages. Where it has them it maps some around the one that is read, which
+// MADV_POPULATE_READ does not do.
+void ReadPages(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPageBytes = 4096;
+  for (std::size_t at = 0; at < bytes.size(); at += kPageBytes) {
+    static_cast<void>(*const_cast<const volatile std::byte*>(bytes.data() + at));
+  }
+}
+
+// Memory of the host that the GPUs read. It is registered part by part.
+class RegisteredMemory : public Memory {
+ public:
+  RegisteredMemory(Gpu gpu, std::span<const std::byte> bytes, unsigned flags, Fault& fault)
+      : Memory(bytes, true), gpu_(gpu), flags_(flags), left_(bytes), fault_(fault) {}
+
+  ~RegisteredMemory() override {
+    if (parts_.empty() || !fault_.Get().ok()) return;
+    cudaSetDevice(gpu_.ordinal);
+    // Nobody can be told of an error here, as above.
+    for (std::byte* const part : parts_) static_cast<void>(cudaHostUnregister(part));
+    static_cast<void>(cudaGetLastError());
+  }
+
+  // Ends at the first part that is refused. Those before it stay registered.
+  absl::StatusOr<bool> RegisterNext() override {
+    if (left_.empty()) return false;
+    if (absl::Status status = Use(gpu_, fault_); !status.ok()) return status;
+    if (RegisterPart() == cudaSuccess) return !left_.empty();
+    left_ = {};
+    if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault_); !lost.ok()) return lost;
+    return false;
+  }
+
+  // Launches of other threads wait while the driver takes a part in, which is short where its pages are there
+  // (docs/adr/0131). The GPU is current.
+  cudaError_t RegisterPart() {
+    const std::span<const std::byte> part =
+        left_.first(std::min(left_.size(), BytesOfRegistration(left_.data())));
+    if ((flags_ & cudaHostRegisterReadOnly) != 0) ReadPages(part);
+    auto* const base = const_cast<std::byte*>(part.data());
+    const cudaError_t error = cudaHostRegister(base, part.size(), flags_);
+    if (error != cudaSuccess) return error;
+    parts_.push_back(base);
+    left_ = left_.subspan(part.size());
+    return cudaSuccess;
+  }
+  bool is_whole() const { return left_.empty(); }
+
+ private:
+  const Gpu gpu_;
+  const unsigned flags_;
+  std::span<const std::byte> left_;  // what is to be registered yet
+  Fault& fault_;
+  std::vector<std::byte*> parts_;
+};
+
+absl::Status BadMemory(absl::string_view what, const char* field) {
+  return Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what, {{"field", field}});
 }
 
 // The bytes of the allocation that starts at `base`, as the driver knows them.
@@ -186,14 +196,11 @@ bool IsOfAnother(const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Memory>> RegisterHostMemory(std::span<const Gpu> gpus,
-                                                           std::span<const std::byte> bytes, Fault& fault) {
-  if (absl::Status status = Use(gpus.front(), fault); !status.ok()) return status;
-  auto memory = std::make_unique<RegisteredMemory>(gpus.front(), bytes, fault);
-  if (memory->Register(cudaHostRegisterReadOnly | cudaHostRegisterPortable) != cudaSuccess) {
-    if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault); !lost.ok()) return lost;
-  }
-  return memory;
+absl::StatusOr<std::unique_ptr<Memory>> BeginRegisterHost(Gpu gpu, std::span<const std::byte> bytes,
+                                                          Fault& fault) {
+  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
+  return std::make_unique<RegisteredMemory>(gpu, bytes, cudaHostRegisterReadOnly | cudaHostRegisterPortable,
+                                            fault);
 }
 
 absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus,
@@ -209,8 +216,10 @@ absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus
     }
   }
   if (absl::Status status = Use(gpus.front(), fault); !status.ok()) return status;
-  auto memory = std::make_unique<RegisteredMemory>(gpus.front(), bytes, fault);
-  if (memory->Register(cudaHostRegisterMapped | cudaHostRegisterPortable) != cudaSuccess) {
+  auto memory = std::make_unique<RegisteredMemory>(gpus.front(), bytes,
+                                                   cudaHostRegisterMapped | cudaHostRegisterPortable, fault);
+  while (!memory->is_whole()) {
+    if (memory->RegisterPart() == cudaSuccess) continue;
     if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault); !lost.ok()) return lost;
     return absl::ResourceExhaustedError(
         absl::StrCat("the system does not let the GPU read ", bytes.size(), " bytes of the host"));

@@ -24,7 +24,8 @@ bool MemoryPeer::Serve(absl::Time now) {
 }
 
 bool MemoryPeer::Proceed(absl::Time now) {
-  if (sealing_ != nullptr) return EndRegisterHost();
+  if (sealing_ != nullptr) return EndSealing();
+  if (registers()) return IsThere();
   Packet packet;
   const Received received = Receive(socket_, &packet);
   if (received == Received::kNothingYet) return true;
@@ -39,6 +40,7 @@ bool MemoryPeer::Proceed(absl::Time now) {
 absl::Time MemoryPeer::deadline() const {
   // Another peer's Serve may have taken the result from the process' socket, where nothing is left to poll.
   if (sealing_ != nullptr && sealing_->result.has_value()) return absl::InfinitePast();
+  if (registers()) return absl::InfinitePast();
   const bool is_used = sealing_ != nullptr || !tokens_.empty();
   return is_used ? absl::InfiniteFuture() : last_used_ + idle_;
 }
@@ -90,16 +92,30 @@ absl::Status MemoryPeer::BeginRegisterHost(FileDescriptor& memfd, std::uint64_t 
   return absl::OkStatus();
 }
 
-bool MemoryPeer::EndRegisterHost() {
-  if (!sealing_->result.has_value()) {
-    pollfd end = watched();
-    return poll(&end, 1, 0) == 0;
-  }
+bool MemoryPeer::IsThere() const {
+  pollfd end = watched();
+  return poll(&end, 1, 0) == 0;
+}
+
+bool MemoryPeer::EndSealing() {
+  if (!sealing_->result.has_value()) return IsThere();
   const std::shared_ptr<const Sealing> sealing = std::exchange(sealing_, nullptr);
   if (!sealing->result->ok()) return Answer(*sealing->result);
-  absl::StatusOr<std::string> token = registrar_.RegisterHost(sealing->memfd, sealing_bytes_, *user_);
-  if (token.ok()) tokens_.push_back(*token);
-  return Answer(token);
+  absl::StatusOr<std::string> token = registrar_.BeginHost(sealing->memfd, sealing_bytes_, *user_);
+  if (!token.ok()) return Answer(token);
+  tokens_.push_back(*token);
+  registering_ = *std::move(token);
+  return true;
+}
+
+bool MemoryPeer::RegisterNext() {
+  const absl::StatusOr<bool> has_more = registrar_.RegisterNext(registering_);
+  if (has_more.ok() && *has_more) return true;
+  std::string token = std::exchange(registering_, {});
+  if (has_more.ok()) return Answer(std::move(token));
+  const absl::Status failed = has_more.status();
+  static_cast<void>(Unregister(token));
+  return Answer(failed);
 }
 
 absl::StatusOr<std::string> MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request) {

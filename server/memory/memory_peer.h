@@ -44,24 +44,32 @@ class MemoryPeer {
   // Gives back what was registered.
   ~MemoryPeer();
 
-  // Answers one request, if one has come, or the one before once its memfd is sealed. False where the client
-  // is gone, does not take its answers, has sent a descriptor that is not of a memfd, or has been idle for
-  // too long: the connection should then be destroyed.
+  // Answers one request, if one has come, or goes on with the one before once its memfd is sealed. False
+  // where the client is gone, does not take its answers, has sent a descriptor that is not of a memfd, or has
+  // been idle for too long: the connection should then be destroyed.
   bool Serve(absl::Time now);
+
+  // Whether a memfd of the client's is being registered. Each RegisterNext takes in one part of it, and the
+  // last one answers; false as Serve. The caller shares out the time among connections.
+  bool registers() const { return !registering_.empty(); }
+  bool RegisterNext();
+  uid_t user() const { return *user_; }
 
   // By when Serve is to be called even if nothing has come.
   absl::Time deadline() const;
   // The caller polls this: for requests, or for the end of the connection alone while none is taken.
   pollfd watched() const {
-    return {
-        .fd = socket_.get(), .events = static_cast<short>(sealing_ == nullptr ? POLLIN : 0), .revents = 0};
+    return {.fd = socket_.get(), .events = static_cast<short>(takes_requests() ? POLLIN : 0), .revents = 0};
   }
 
  private:
   // These are false as Serve.
   bool Proceed(absl::Time now);
   bool TakeRequest(Packet& packet, absl::Time now);
-  bool EndRegisterHost();
+  bool takes_requests() const { return sealing_ == nullptr && !registers(); }
+  // Whether the client is still there while no request of its is taken.
+  bool IsThere() const;
+  bool EndSealing();
   // Whether the client took the answer: a token, or why there is none.
   bool Answer(const absl::StatusOr<std::string>& token);
   // Takes the memfd if it is OK; the answer comes later.
@@ -77,6 +85,7 @@ class MemoryPeer {
   absl::Time last_used_;                    // while something was registered
   std::shared_ptr<const Sealing> sealing_;  // of the memory to register next
   std::uint64_t sealing_bytes_ = 0;
+  std::string registering_;  // one of tokens_, which the client has yet to be told
   std::vector<std::string> tokens_;
 };
 

@@ -65,6 +65,7 @@ void MemorySocket::Run() {
     sealer_.Advance(now);
     // Each in turn, so that one who sends without pause does not keep others waiting.
     std::erase_if(connections_, [&](const auto& connection) { return !connection->Serve(now); });
+    RegisterNext();
     some_left = registrar_.Bury();
   }
 }
@@ -106,6 +107,21 @@ void MemorySocket::AcceptAll() {
     } else {
       CloseConnectionElsewhere(std::move(connection), *user, user);
     }
+  }
+}
+
+void MemorySocket::RegisterNext() {
+  const auto registers = [](const auto& connection) { return connection->registers(); };
+  auto next = std::find_if(connections_.begin(), connections_.end(), [&](const auto& connection) {
+    return registers(connection) && connection->user() != registered_last_;
+  });
+  if (next == connections_.end()) next = std::find_if(connections_.begin(), connections_.end(), registers);
+  if (next == connections_.end()) return;
+  registered_last_ = (*next)->user();
+  if ((*next)->RegisterNext()) {
+    std::rotate(next, next + 1, connections_.end());
+  } else {
+    connections_.erase(next);
   }
 }
 

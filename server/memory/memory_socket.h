@@ -5,7 +5,7 @@
 // thread that serves it.
 //
 // Threads: Open and the destructor from one thread. The rest happens on the socket's own: registering memory
-// may take a second, which no call should wait for.
+// may take seconds, which no call should wait for.
 #pragma once
 
 #include <sys/types.h>
@@ -57,8 +57,8 @@ class MemorySocket {
   static absl::StatusOr<std::unique_ptr<MemorySocket>> Open(const MemorySocketOptions& options,
                                                             kernels::Backend& backend,
                                                             MemoryRegistry& registry);
-  // Removes the socket's file, waits for what the thread is at, a registration or a probe, and ends all
-  // registrations. No reduction may be in progress any more.
+  // Removes the socket's file, waits for what the thread is at, a part of a registration or a probe, and ends
+  // all registrations. No reduction may be in progress any more.
   ~MemorySocket();
 
   // From any thread. Takes the socket's file away, unless another process has put its own there.
@@ -83,6 +83,9 @@ class MemorySocket {
   // In milliseconds, for poll(2): -1 for ever.
   int LongestWait(bool some_left) const;
   void AcceptAll();
+  // Has one of the connections that register memory take in a part of it: users in turn, and the connections
+  // of one in turn, so that requests wait no longer than one part takes, however much others register.
+  void RegisterNext();
   bool MayConnect(uid_t user) const;
   // How many connections there are, or are still being closed.
   std::size_t CountPlaces();
@@ -98,6 +101,7 @@ class MemorySocket {
   std::uint64_t inode_ = 0;  // of the socket's file
   FileDescriptor wake_;      // an eventfd: the thread should end
   bool accept_failed_ = false;
+  uid_t registered_last_ = kNobody;
   std::atomic<bool> ending_ = false;
   std::thread thread_;
 };

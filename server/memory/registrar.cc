@@ -75,7 +75,7 @@ absl::Status TooMuch(absl::string_view what, const char* limit, std::uint64_t va
 struct Unmap {
   void* address;
   std::uint64_t bytes;
-  void operator()(const kernels::Memory* memory) const {
+  void operator()(kernels::Memory* memory) const {
     delete memory;
     munmap(address, bytes);
   }
@@ -123,19 +123,30 @@ absl::Status Registrar::CheckHost(const FileDescriptor& memfd, std::uint64_t byt
   return CheckRoom(byte_count, user);
 }
 
-absl::StatusOr<std::string> Registrar::RegisterHost(const FileDescriptor& memfd, std::uint64_t byte_count,
-                                                    uid_t user) {
+absl::StatusOr<std::string> Registrar::BeginHost(const FileDescriptor& memfd, std::uint64_t byte_count,
+                                                 uid_t user) {
   if (absl::Status status = CheckAllocated(memfd.get()); !status.ok()) return status;
   if (absl::Status status = CheckRoom(byte_count, user); !status.ok()) return status;
   void* const address = mmap(nullptr, byte_count, PROT_READ, MAP_SHARED, memfd.get(), 0);
   if (address == MAP_FAILED) return BadMemory("the memfd cannot be mapped");
   absl::StatusOr<std::unique_ptr<kernels::Memory>> memory =
-      backend_.Register(std::span(static_cast<const std::byte*>(address), byte_count));
+      backend_.BeginRegister(std::span(static_cast<const std::byte*>(address), byte_count));
   if (!memory.ok()) {
     munmap(address, byte_count);
     return memory.status();
   }
-  return Name(std::shared_ptr<const kernels::Memory>((*memory).release(), Unmap{address, byte_count}), user);
+  const std::shared_ptr<kernels::Memory> unfinished((*memory).release(), Unmap{address, byte_count});
+  std::string token = Name(unfinished, user);
+  registrations_.back().unfinished = unfinished;
+  return token;
+}
+
+absl::StatusOr<bool> Registrar::RegisterNext(const std::string& token) {
+  const auto found = Find(token);
+  if (found == registrations_.end() || found->unfinished == nullptr) return false;
+  const absl::StatusOr<bool> has_more = found->unfinished->RegisterNext();
+  if (!has_more.ok() || !*has_more) found->unfinished = nullptr;
+  return has_more;
 }
 
 absl::StatusOr<std::string> Registrar::RegisterGpu(const kernels::ProcessMemory& memory, uid_t user) {
@@ -156,14 +167,18 @@ std::string Registrar::Name(std::shared_ptr<const kernels::Memory> memory, uid_t
   std::string token = registry_.Add(named);
   registered_bytes_ += bytes;
   ++count_;
-  registrations_.push_back({user, token, std::move(named)});
+  registrations_.push_back({user, token, nullptr, std::move(named)});
   return token;
+}
+
+std::vector<Registrar::Registration>::iterator Registrar::Find(const std::string& token) {
+  return std::find_if(registrations_.begin(), registrations_.end(),
+                      [&](const Registration& registration) { return registration.token == token; });
 }
 
 void Registrar::Unregister(const std::string& token) {
   registry_.Remove(token);
-  const auto found = std::find_if(registrations_.begin(), registrations_.end(),
-                                  [&](const Registration& r) { return r.token == token; });
+  const auto found = Find(token);
   if (found == registrations_.end()) return;
   given_back_.push_back(std::move(*found));
   registrations_.erase(found);

@@ -50,10 +50,16 @@ class Registrar {
   // RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY).
   absl::Status CheckHost(const FileDescriptor& memfd, std::uint64_t byte_count, uid_t user);
 
-  // Each returns a token. The memfd has been sealed (memfd_sealer.h). INVALID_ARGUMENT (BAD_MEMORY),
-  // RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the prober and the backend say.
-  absl::StatusOr<std::string> RegisterHost(const FileDescriptor& memfd, std::uint64_t byte_count, uid_t user);
+  // Each returns a token. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the
+  // prober and the backend say.
+  //
+  // Memory of the host is mapped and counts, and nothing else: RegisterNext is to be called before the token
+  // is told to anybody. The memfd has been sealed (memfd_sealer.h).
+  absl::StatusOr<std::string> BeginHost(const FileDescriptor& memfd, std::uint64_t byte_count, uid_t user);
   absl::StatusOr<std::string> RegisterGpu(const kernels::ProcessMemory& memory, uid_t user);
+
+  // Registers the next part of what has the token from BeginHost; false once there is none left.
+  absl::StatusOr<bool> RegisterNext(const std::string& token);
 
   // Forgets the name; the memory is buried once no reduction reads it.
   void Unregister(const std::string& token);
@@ -70,6 +76,7 @@ class Registrar {
   struct Registration {
     uid_t user;
     std::string token;
+    std::shared_ptr<kernels::Memory> unfinished;  // what RegisterNext goes on with; a part of `memory`
     std::shared_ptr<const NamedMemory> memory;
   };
 
@@ -77,6 +84,7 @@ class Registrar {
   // Whether an eighth of `most` would be left, or the user would have half of it at most.
   bool IsFair(std::uint64_t most, std::uint64_t left, std::uint64_t of_user) const;
   std::string Name(std::shared_ptr<const kernels::Memory> memory, uid_t user);
+  std::vector<Registration>::iterator Find(const std::string& token);
 
   kernels::Backend& backend_;
   MemoryRegistry& registry_;

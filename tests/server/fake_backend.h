@@ -23,8 +23,14 @@ class FakeMemory : public kernels::Memory {
   FakeMemory(std::span<const std::byte> bytes, bool host_can_read) : Memory(bytes, host_can_read) {}
   FakeMemory(std::unique_ptr<std::vector<std::byte>> owned, int device)
       : Memory(*owned, /*host_can_read=*/false, device), owned_(std::move(owned)) {}
+  // With parts to register for as long as `has_more` is true.
+  FakeMemory(std::span<const std::byte> bytes, const std::atomic<bool>& has_more)
+      : Memory(bytes, /*host_can_read=*/true), has_more_(&has_more) {}
+
+  absl::StatusOr<bool> RegisterNext() override { return has_more_ != nullptr && *has_more_; }
 
  private:
+  const std::atomic<bool>* const has_more_ = nullptr;
   std::unique_ptr<std::vector<std::byte>> owned_;
 };
 
@@ -65,7 +71,8 @@ class FakeBackend : public kernels::Backend {
   }
   absl::Status fault() const override { return faulty ? DeviceLost() : absl::OkStatus(); }
 
-  absl::StatusOr<std::unique_ptr<kernels::Memory>> Register(std::span<const std::byte> bytes) override {
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> BeginRegister(std::span<const std::byte> bytes) override {
+    if (bytes.size() > kManyBytes) return std::make_unique<FakeMemory>(bytes, registration_goes_on);
     return std::make_unique<FakeMemory>(bytes, true);
   }
   bool takes_pieces() const override { return true; }
@@ -89,6 +96,9 @@ class FakeBackend : public kernels::Backend {
   }
 
   FakeBehaviour behaviour;
+  // Registrations of more than kManyBytes have one part after another while this is true.
+  static constexpr std::size_t kManyBytes = 512 << 10;
+  std::atomic<bool> registration_goes_on = false;
   std::atomic<bool> faulty = false;
   std::atomic<bool> has_algorithms = true;
   std::atomic<bool> telemetry_hangs = false;

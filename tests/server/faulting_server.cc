@@ -48,9 +48,9 @@ class HangingBackend : public FakeBackend {
  public:
   using FakeBackend::FakeBackend;
 
-  absl::StatusOr<std::unique_ptr<kernels::Memory>> Register(std::span<const std::byte> bytes) override {
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> BeginRegister(std::span<const std::byte> bytes) override {
     HangIfAsked("a registration");
-    return FakeBackend::Register(bytes);
+    return FakeBackend::BeginRegister(bytes);
   }
   std::vector<kernels::DeviceTelemetry> Telemetry() override {
     HangIfAsked("the driver");

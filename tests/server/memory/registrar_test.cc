@@ -29,7 +29,7 @@ class RegistrarTest : public testing::Test {
     EXPECT_EQ(fcntl(memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE), 0);
   }
   absl::StatusOr<std::string> Add(std::uint64_t bytes, uid_t user) {
-    return registrar_.RegisterHost(memfd_, bytes, user);
+    return registrar_.BeginHost(memfd_, bytes, user);
   }
 
   const FileDescriptor memfd_{memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};

@@ -303,6 +303,44 @@ TEST_F(MemorySocketTest, AMemfdThatTakesNoSealsKeepsNobodyElseWaiting) {
   close(fd);
 }
 
+// Much memory takes seconds to register. Those who register less, or anything else, do not wait for it.
+TEST_F(MemorySocketTest, WhileMuchIsRegisteredOthersAreServed) {
+  backend_.registration_goes_on = true;
+  std::atomic<bool> is_over = false;
+  std::thread registers([&] {
+    const auto much = connection_->Allocate(FakeBackend::kManyBytes + 1);
+    is_over = true;
+    EXPECT_TRUE(much.ok()) << much.status();
+  });
+  Await([&] { return socket_->registrar().registered_bytes() > FakeBackend::kManyBytes; });
+  for (int i = 0; i < 3; ++i) {
+    auto other = MemoryConnection::Open(path_);
+    ASSERT_TRUE(other.ok()) << other.status();
+    const auto memory = other->Allocate(4096);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    EXPECT_TRUE(Reduce({At(memory->token(), 0, 10)}).ok());
+  }
+  EXPECT_FALSE(is_over);
+  backend_.registration_goes_on = false;
+  registers.join();
+}
+
+TEST_F(MemorySocketTest, WhoLeavesWhileMuchIsRegisteredLosesIt) {
+  backend_.registration_goes_on = true;
+  {
+    auto other = MemoryConnection::Open(path_);
+    ASSERT_TRUE(other.ok()) << other.status();
+    const int fd = Memfd(FakeBackend::kManyBytes + 1, true, F_SEAL_SHRINK);
+    const CallOptions options = {.timeout = absl::Milliseconds(100)};
+    const absl::Status status = other->Register(fd, FakeBackend::kManyBytes + 1, options).status();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_GT(socket_->registrar().registered_bytes(), 0u);
+    close(fd);
+  }
+  Await([&] { return socket_->registrar().registered_bytes() == 0; });
+  ExpectUnharmed();
+}
+
 TEST_F(MemorySocketTest, WhoLeavesWhileAMemfdIsSealedLosesAllAtOnce) {
   auto other = MemoryConnection::Open(path_);
   ASSERT_TRUE(other.ok()) << other.status();
