@@ -95,10 +95,13 @@ struct Product<T, false> {
     const bool zero = s.magnitude == 0 && s.overflow == 0;
     const bool may_be_negative = std::is_signed_v<Key<T>> && !zero;
     if (s.overflow > 1 || s.negative > (may_be_negative ? 1u : 0u)) return false;
-    // The largest product of `count` elements, as long as it is below 2^64, as that of bool always is.
+    // The largest product of `count` elements that has this sign, as long as it is below 2^64, as that of
+    // bool always is. The least of signed elements has the largest magnitude. Where all of them being the
+    // least would give the other sign, one of them is the greatest instead, whose magnitude is one less.
+    const std::uint64_t odd_one = std::is_signed_v<Key<T>> && count % 2 != s.negative ? 1 : 0;
     Uint128 largest = 1;
     for (std::uint64_t i = 0; i < count && i < 64; ++i) {
-      largest *= kLargestMagnitude<T>;
+      largest *= kLargestMagnitude<T> - (i < odd_one ? 1 : 0);
       if (largest >> 64 != 0) return true;
     }
     return s.overflow == 0 && s.magnitude <= largest;

@@ -77,6 +77,8 @@ std::vector<Forged> OfOneNumber() {
       {"negative, of unsigned elements", "product", kU32, 3, {6, 1}},
       {"2, of bool", "product", kBool, 3, {2, 0}},
       {"larger than its elements", "product", kI8, 2, {16385, 0}},
+      {"128, of one int8", "product", kI8, 1, {128, 0}},
+      {"-16384, of two int8", "product", kI8, 2, {16384, 1}},
       {"an overflow of too few elements", "product", kI8, 8, {1, std::uint64_t{1} << 32}},
       {"a NaN with a payload", "min", kF32, 3, {Pair(INT32_MIN + 5, 0)}},
       {"only NaN that are not ignored", "max", kF32, 3, {Pair(INT32_MAX, 0)}, true},
