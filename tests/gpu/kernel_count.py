@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the kernels in compiled CUDA sources, and fails where there are more than a limit.
+"""Counts the kernels in compiled CUDA sources, and their device code. Fails where there is more than a limit.
 
-  tests/gpu/kernel_count.py LIMIT FOLDER
+  tests/gpu/kernel_count.py KERNELS MEGABYTES FOLDER
 
-FOLDER has the objects of one target. Each kernel has a function on the host that launches it,
-__device_stub__..., which nvcc makes and names after the kernel; its symbols are in the object even where
-the function itself was inlined. Needs nm (binutils) and no CUDA.
+FOLDER has the objects of one target, with device code of one architecture. Each kernel has a function on
+the host that launches it, __device_stub__..., which nvcc makes and names after the kernel; its symbols are
+in the object even where the function itself was inlined. Needs nm and size (binutils) and no CUDA.
 """
 
 import pathlib
@@ -25,19 +25,29 @@ def kernels_of(symbols: str) -> set[str]:
     return names
 
 
+def device_code_of(sections: str) -> int:
+    """Bytes of the sections that nvcc makes of device code, in the output of size -A."""
+    return sum(int(size) for size in re.findall(r"^\.nv_fatbin\s+(\d+)", sections, re.MULTILINE))
+
+
+def listing(*command) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 def main() -> None:
-    limit, folder = int(sys.argv[1]), pathlib.Path(sys.argv[2])
+    limit, megabytes, folder = int(sys.argv[1]), float(sys.argv[2]), pathlib.Path(sys.argv[3])
     objects = sorted(folder.rglob("*.cu.o"))
-    count = 0
-    for path in objects:
-        listing = subprocess.run(["nm", path], check=True, capture_output=True, text=True).stdout
-        count += len(kernels_of(listing))
-    print(f"{folder.name}: {count} kernels in {len(objects)} objects, of at most {limit}")
+    count = sum(len(kernels_of(listing("nm", path))) for path in objects)
+    code = sum(device_code_of(listing("size", "-A", path)) for path in objects) / 1e6
+    print(f"{folder.name}: {count} kernels in {len(objects)} objects, of at most {limit}; "
+          f"{code:.2f} MB of device code, of at most {megabytes}")
     if count == 0:
         sys.exit(f"no kernels in {folder}: are the objects there, and does nvcc still name stubs so?")
     if count > limit:
         sys.exit(f"more than {limit} kernels: let types share them (docs/adr/0022, traits.h: SameBytes), or "
                  "drop some")
+    if not 0 < code <= megabytes:
+        sys.exit(f"not within {megabytes} MB: is the device code compressed (-Xfatbin), or what has grown?")
 
 
 if __name__ == "__main__":

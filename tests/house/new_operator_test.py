@@ -1,9 +1,12 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What ADR 60 says of a new operator stays true: its example applies to the tree, and touches no more."""
+"""What ADR 60 says of a new operator stays true: its example applies, touches no more, and compiles."""
 
+import pathlib
 import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 import tree
@@ -25,6 +28,27 @@ class NewOperatorTest(unittest.TestCase):
                               input=_EXAMPLE.read_text(), text=True, capture_output=True, check=False)
         self.assertEqual(done.returncode, 0, "docs/adr/0060-gcd.diff no longer applies:\n" + done.stdout +
                          "Remedy: apply it to a copy of the tree by hand, try it, and make the diff anew.")
+
+    def test_the_example_compiles(self):
+        # What the CPU backend has for it: the operator's concept and its traits are checked there.
+        with tempfile.TemporaryDirectory() as copy:
+            for folder in ["kernels", "proto"]:
+                shutil.copytree(tree.ROOT / folder, pathlib.Path(copy, folder))
+            pathlib.Path(copy, "docs").mkdir()
+            shutil.copy(tree.ROOT / "docs/operators.md", pathlib.Path(copy, "docs"))
+            subprocess.run(["patch", "--force", "--silent", "-p1", "-d", copy], input=_EXAMPLE.read_text(),
+                           text=True, check=True)
+            row = (tree.ROOT / "kernels/row.in").read_text()
+            for name, value in {"row_PRELUDE": "#define WARPFOLD_ISA baseline\n", "row_LEAF": "",
+                                "row_ROW_OF": "kernels/cpu/row_of.h", "row_FUNCTION": "Row& RowOf",
+                                "row_NAMESPACE": "warpfold::kernels::cpu::baseline", "header": "gcd",
+                                "kind": "ScalarFamily", "family": "Gcd"}.items():
+                row = row.replace(f"@{name}@", value)
+            source = pathlib.Path(copy, "gcd.cc")
+            source.write_text(row + '#include "kernels/operators/operator_list.h"\n')
+            done = subprocess.run(["c++", "-std=c++20", "-fsyntax-only", f"-I{copy}", source], text=True,
+                                  capture_output=True, check=False)
+            self.assertEqual(done.returncode, 0, "with docs/adr/0060-gcd.diff:\n" + done.stderr[-4000:])
 
 
 if __name__ == "__main__":
