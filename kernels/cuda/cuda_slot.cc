@@ -13,7 +13,7 @@
 #include "kernels/cuda/device_reducer.h"
 #include "kernels/cuda/gatherer.h"
 #include "kernels/cuda/registration.h"
-#include "kernels/cuda/segments/segment_reducer.h"
+#include "kernels/cuda/segments/device_segment_reducer.h"
 #include "kernels/cuda/slot_memory.h"
 #include "kernels/cuda/timed_stream.h"
 #include "kernels/cuda/tuning.h"
@@ -55,8 +55,8 @@ class CudaSlot : public Slot {
         DeviceReducer::Create(std::max(bytes_, kSlotReducerBytes));
     if (!reducer.ok()) return reducer.status();
     reducer_ = *std::move(reducer);
-    absl::StatusOr<std::unique_ptr<SegmentReducer>> segments =
-        SegmentReducer::Create(bytes_ / kSegmentResultShare);
+    absl::StatusOr<std::unique_ptr<DeviceSegmentReducer>> segments =
+        DeviceSegmentReducer::Create(bytes_ / kSegmentResultShare);
     if (!segments.ok()) return segments.status();
     segments_ = *std::move(segments);
     absl::StatusOr<std::unique_ptr<Gatherer>> gatherer = Gatherer::Create(bytes_, kMaxPieces);
@@ -226,7 +226,8 @@ class CudaSlot : public Slot {
                                      const std::byte* data) {
     absl::Status status = segments_->Launch(reduction, cut, data, stream_.get());
     if (status.ok()) status = stream_.EndKernels();
-    if (status.ok()) status = segments_->CopyResults(stream_.get());
+    if (!status.ok() || segments_->WritesToHost()) return status;
+    status = segments_->CopyResults(stream_.get());
     return status.ok() ? stream_.EndReturn() : status;
   }
 
@@ -316,7 +317,7 @@ class CudaSlot : public Slot {
   std::byte* staging_ = nullptr;
   std::byte* device_ = nullptr;
   std::unique_ptr<DeviceReducer> reducer_;
-  std::unique_ptr<SegmentReducer> segments_;
+  std::unique_ptr<DeviceSegmentReducer> segments_;
   std::unique_ptr<Gatherer> gatherer_;
   bool ended_ = false;   // the current work, as Finished has found
   bool stores_ = false;  // the current work is a StartStore

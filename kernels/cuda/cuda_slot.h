@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A slot on a GPU: pinned staging memory, its twin on the device, a stream, and what works on it: a
-// DeviceReducer, a SegmentReducer and a Gatherer.
+// DeviceReducer, a DeviceSegmentReducer and a Gatherer.
 //
 // Threads: as kernels/backend.h says of slots.
 #pragma once

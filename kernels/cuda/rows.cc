@@ -2,25 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/rows.h"
 
-#include "kernels/cuda/segments/rows.h"
 #include "kernels/operators/operator_list.h"
 
 namespace warpfold::kernels::cuda {
 
-// Sources that CMake makes from kernels/row.in define both, one for each family.
+// Sources that CMake makes from kernels/row.in define it, one for each family.
 template <class Family>
 const Row& RowOf();
-template <class Family>
-const SegmentFunctionRow& SegmentRowOf();
 
 std::span<const Row* const> Rows() {
   static const auto rows = AllRows<Row>(OperatorList(), []<class Family>() { return &RowOf<Family>(); });
-  return rows;
-}
-
-std::span<const SegmentFunctionRow* const> SegmentRows() {
-  static const auto rows =
-      AllRows<SegmentFunctionRow>(OperatorList(), []<class Family>() { return &SegmentRowOf<Family>(); });
   return rows;
 }
 

@@ -22,12 +22,12 @@ namespace warpfold::kernels::cuda {
 inline constexpr std::size_t kMaxNodes = 2 * 40;
 
 // Sizes of a SegmentItem (segments/segment_plan.h) and of a Tile (gather.h).
-inline constexpr std::size_t kSegmentItemBytes = 24;
+inline constexpr std::size_t kSegmentItemBytes = 16;
 inline constexpr std::size_t kGatherTileBytes = 24;
 // The flag that there are errors has a vector of its own, before the errors.
 inline constexpr std::size_t kErrorFlagBytes = 16;
 
-// Bytes of the tables of a SegmentReducer that has room for so many bytes of results.
+// Bytes of the tables of a DeviceSegmentReducer that has room for so many bytes of results.
 struct SegmentTables {
   std::size_t offsets = 0;
   std::size_t items = 0;
@@ -35,8 +35,8 @@ struct SegmentTables {
 };
 constexpr SegmentTables TablesOfSegments(std::size_t result_bytes) {
   const std::size_t segments = result_bytes / sizeof(std::uint64_t);
-  // A tile has one segment at least.
-  return {.offsets = (segments + 1) * sizeof(std::uint64_t),
+  // A tile has one segment at least. Items are behind the offsets, at a whole vector.
+  return {.offsets = (segments + 2) * sizeof(std::uint64_t),
           .items = (segments + kMostRuns) * kSegmentItemBytes,
           .errors = kErrorFlagBytes + segments};
 }

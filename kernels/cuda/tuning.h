@@ -76,8 +76,9 @@ inline constexpr std::uint32_t kManyMultiprocessors = 32;
 
 // --- Pieces (gather.cu) -----------------------------------------------------------------------------------
 
-// Together they have 512 KiB on their way over the bus, which needs 75 KiB for 50 GB/s at 1.5 us. More blocks
-// would only stand in the way: those of other slots' reductions want half of a multiprocessor's registers.
+// Together these blocks have 512 KiB on their way over the bus, which needs 75 KiB for 50 GB/s at 1.5 us.
+// More blocks would only stand in the way: those of other slots' reductions want half of a multiprocessor's
+// registers.
 inline constexpr std::uint32_t kGatherBlocks = 32;
 inline constexpr std::uint32_t kGatherThreads = 256;
 // A block moves at most this many bytes at a time: four vectors a thread, and one more in all where the tile
@@ -165,6 +166,10 @@ inline constexpr std::uint64_t kWarpsOfMultiprocessor = 24;
 // kRunStateBytes of memory.
 inline constexpr std::uint64_t kMostRuns = 32768;
 inline constexpr std::size_t kRunStateBytes = std::size_t{4} << 20;
+// Results of up to so many bytes the kernels write to the host's memory themselves, which saves a command and
+// an event, some 10 us. More of them would arrive more slowly than by a command where lanes write them one by
+// one (tests/gpu/results).
+inline constexpr std::size_t kMostMappedResultBytes = 32 << 10;
 // Segments of at least kFewestRegisterBytes on average are folded in registers. Sums of segments of 64 bytes
 // have 0.7 of the speed there that they have by way of shared memory, those of 256 bytes 2.6 times the speed
 // (tests/gpu/results).

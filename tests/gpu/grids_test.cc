@@ -91,24 +91,23 @@ TEST(PlanUnitsTest, EveryLeafIsPlannedOnce) {
     range.leaf_count = (range.element_count + kElements - 1) / kElements;
     const std::uint64_t resident = 1 + random() % 800;
     const auto smallest = static_cast<std::uint32_t>(random() % 4);
-    const Geometry geometry = PlanUnits(range, kElements, smallest, smallest + random() % 4, resident);
+    const UnitPlan plan = PlanUnits(range, kElements, smallest, smallest + random() % 4, resident);
     std::vector<int> planned(range.leaf_count);
-    for (std::uint64_t edge = 0; edge < geometry.edge_leaves(); ++edge) {
-      ++planned.at(geometry.EdgeLeaf(range, edge) - range.first_leaf);
+    for (std::uint64_t edge = 0; edge < plan.edge_leaves(); ++edge) {
+      ++planned.at(plan.EdgeLeaf(range, edge) - range.first_leaf);
     }
-    const std::uint64_t leaves = std::uint64_t{1} << geometry.unit_level;
-    for (std::uint64_t unit = 0; unit < geometry.units; ++unit) {
-      const std::uint64_t begin = (geometry.first_unit + unit) * leaves;
+    const std::uint64_t leaves = std::uint64_t{1} << plan.unit_level;
+    for (std::uint64_t unit = 0; unit < plan.units; ++unit) {
+      const std::uint64_t begin = (plan.first_unit + unit) * leaves;
       for (std::uint64_t leaf = begin; leaf < begin + leaves; ++leaf) ++planned.at(leaf - range.first_leaf);
     }
     ASSERT_THAT(planned, testing::Each(1));
-    if (geometry.units == 0) continue;
+    if (plan.units == 0) continue;
     // Units are read without bounds.
-    ASSERT_LE((geometry.first_unit + geometry.units) * leaves - range.first_leaf,
-              range.element_count / kElements);
-    ASSERT_GE(geometry.unit_blocks, 1u);
-    ASSERT_LE(geometry.unit_blocks, std::min<std::uint64_t>(geometry.units, resident));
-    ASSERT_EQ(geometry.draws, geometry.units > 2 * resident);
+    ASSERT_LE((plan.first_unit + plan.units) * leaves - range.first_leaf, range.element_count / kElements);
+    ASSERT_GE(plan.unit_blocks, 1u);
+    ASSERT_LE(plan.unit_blocks, std::min<std::uint64_t>(plan.units, resident));
+    ASSERT_EQ(plan.draws, plan.units > 2 * resident);
   }
 }
 

@@ -50,7 +50,7 @@ if has contract; then
   step process_memory "$bin/process_memory_test" --gtest_brief=1
   step gather "$bin/gather_test" --gtest_brief=1
   step grids "$bin/grids_test" --gtest_brief=1
-  step segment_reducer "$bin/segment_reducer_test" --gtest_brief=1
+  step device_segment_reducer "$bin/device_segment_reducer_test" --gtest_brief=1
   step several_gpus "$bin/several_gpus_test" --gtest_brief=1
   step large_arrays "$bin/large_arrays_test" --gtest_brief=1
   step textbook "$bin/textbook_test" --gtest_brief=1
@@ -91,7 +91,8 @@ if has sanitizers; then
     [ "$tool" = initcheck ] && contract+='-SegmentsOfManyTest.AMillionTinyOnes:SegmentsOfManyTest.FromMemory'
     sharded "$tool-kernels_contract_test" "${check[@]}" "$bin/kernels_contract_test" --gtest_brief=1 \
       "--gtest_filter=$contract"
-    sharded "$tool-segment_reducer_test" "${check[@]}" "$bin/segment_reducer_test" --gtest_brief=1
+    sharded "$tool-device_segment_reducer_test" "${check[@]}" "$bin/device_segment_reducer_test" \
+      --gtest_brief=1
     # A shard without a test makes no call of CUDA, which the tool takes for an error.
     step "$tool-gather_test" "${check[@]}" "$bin/gather_test" --gtest_brief=1
     sharded "$tool-grids_test" "${check[@]}" "$bin/grids_test" --gtest_brief=1

@@ -39,12 +39,13 @@ inline std::uint64_t MostElementsInTile(const SegmentPlan& plan) {
 template <class Add>
 void ForEachItem(const SegmentCut& cut, const SegmentPlan& plan, const Add& add) {
   const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;
+  const std::uint64_t most_elements = MostElementsInTile(plan);
   std::uint64_t runs = 0;
   for (std::uint64_t segment = 0; segment < cut.segment_count;) {
     SegmentItem item;
-    item.segment = segment;
+    item.segment = static_cast<std::uint32_t>(segment);
     if (cut.lengths[segment] > leaf) {
-      item.first_run = runs;
+      item.first_run = static_cast<std::uint32_t>(runs);
       const std::uint64_t count = RunsOf(cut.lengths[segment], plan);
       for (std::uint64_t run = 0; run < count; ++run) {
         item.run = static_cast<std::uint32_t>(run);
@@ -55,14 +56,20 @@ void ForEachItem(const SegmentCut& cut, const SegmentPlan& plan, const Add& add)
       continue;
     }
     std::uint64_t elements = 0;
-    std::uint64_t longest = cut.lengths[segment];
-    do {
-      elements += cut.lengths[segment++];
+    std::uint64_t longest = 0;
+    std::uint32_t most_segments = 1;
+    // The loop is short: it takes a good part of what a launch over many segments costs the host.
+    for (; segment < cut.segment_count; ++segment) {
+      const std::uint64_t length = cut.lengths[segment];
+      if (length > longest || item.count == 0) {
+        if (length > leaf) break;
+        longest = length;
+        most_segments = MostInTile(plan, longest);
+      }
+      if (item.count == most_segments || elements + length > most_elements) break;
+      elements += length;
       ++item.count;
-      if (segment == cut.segment_count) break;
-      longest = std::max(longest, cut.lengths[segment]);
-    } while (longest <= leaf && item.count < MostInTile(plan, longest) &&
-             elements + cut.lengths[segment] <= MostElementsInTile(plan));
+    }
     add(item);
   }
 }

@@ -30,12 +30,13 @@ constexpr std::uint32_t SegmentsInRows(std::uint64_t vectors) {
 }
 
 // Segments [segment, segment + count); where count is 0, run number `run` of one segment, whose first run is
-// number `first_run` among those of all segments.
-struct SegmentItem {
-  std::uint64_t segment = 0;
+// number `first_run` among those of all segments. One vector, which a lane loads at once. 32 bits suffice: a
+// launch has fewer than 2^32 segments, whose results would take 32 GiB.
+struct alignas(kVectorBytes) SegmentItem {
+  std::uint32_t segment = 0;
   std::uint32_t count = 0;
   std::uint32_t run = 0;
-  std::uint64_t first_run = 0;
+  std::uint32_t first_run = 0;
 };
 
 struct SegmentPlan {

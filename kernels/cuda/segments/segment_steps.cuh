@@ -110,15 +110,15 @@ class SegmentSteps {
     if (plan_.items != nullptr) return plan_.items[number];
     SegmentItem item;
     if (plan_.tile_segments != 0) {
-      item.segment = number * plan_.tile_segments;
+      item.segment = static_cast<std::uint32_t>(number) * plan_.tile_segments;
       item.count = static_cast<std::uint32_t>(
           min(std::uint64_t{plan_.tile_segments}, plan_.segment_count - item.segment));
       return item;
     }
     const std::uint32_t runs = Runs(plan_.length);
-    item.segment = runs == 1 ? number : number / runs;
+    item.segment = static_cast<std::uint32_t>(runs == 1 ? number : number / runs);
     item.first_run = item.segment * runs;
-    item.run = static_cast<std::uint32_t>(number - item.first_run);
+    item.run = static_cast<std::uint32_t>(number) - item.first_run;
     return item;
   }
 

@@ -81,7 +81,7 @@ cudaError_t LaunchTextbook(const OperatorParameters& parameters, const textbook:
 std::vector<SegmentItem> ItemsOf(const SegmentPlan& plan) {
   if (plan.items != nullptr) return {plan.items, plan.items + plan.item_count};
   std::vector<SegmentItem> items(plan.segment_count);
-  for (std::uint64_t segment = 0; segment < plan.segment_count; ++segment) {
+  for (std::uint32_t segment = 0; segment < plan.segment_count; ++segment) {
     items[segment] = {.segment = segment, .count = 1, .run = 0, .first_run = 0};
   }
   return items;

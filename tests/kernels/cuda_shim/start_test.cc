@@ -10,7 +10,7 @@
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_reducer.h"
-#include "kernels/cuda/segments/segment_reducer.h"
+#include "kernels/cuda/segments/device_segment_reducer.h"
 #include "kernels/error.h"
 #include "tests/kernels/cuda_shim/shim.h"
 
@@ -44,7 +44,7 @@ TEST_F(StartTest, TicketsOfReducersAreZeroBeforeAnybodyCanLaunch) {
   const auto reducer = DeviceReducer::Create(1 << 20);
   ASSERT_TRUE(reducer.ok()) << reducer.status();
   EXPECT_FALSE(Shim::Get().HasWork());
-  const auto segments = SegmentReducer::Create(1 << 20, 1);
+  const auto segments = DeviceSegmentReducer::Create(1 << 20, 1);
   ASSERT_TRUE(segments.ok()) << segments.status();
   EXPECT_FALSE(Shim::Get().HasWork());
 }

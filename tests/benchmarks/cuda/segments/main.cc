@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/segments/segment_reducer.h"
+#include "kernels/cuda/segments/device_segment_reducer.h"
 #include "kernels/segment_out.h"
 #include "tests/benchmarks/common_flags.h"
 #include "tests/benchmarks/cuda/ceiling.h"
@@ -30,7 +30,7 @@ namespace {
 
 using kernels::ReductionPlan;
 using kernels::SegmentCut;
-using kernels::cuda::SegmentReducer;
+using kernels::cuda::DeviceSegmentReducer;
 
 struct Flags {
   ScalarCases cases;
@@ -62,7 +62,7 @@ class Bench {
     Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     Check(cudaMalloc(reinterpret_cast<void**>(&temporary_), kTemporaryBytes), "temporary storage");
     Check(cudaMalloc(reinterpret_cast<void**>(&out_), kMostSegments * 16), "results");
-    auto reducer = SegmentReducer::Create(kMostSegments * kMostColumns * 8);
+    auto reducer = DeviceSegmentReducer::Create(kMostSegments * kMostColumns * 8);
     if (!reducer.ok()) Check(cudaErrorMemoryAllocation, reducer.status().ToString().c_str());
     reducer_ = *std::move(reducer);
     pool_.FillWith(RandomData::kBits);
@@ -143,7 +143,7 @@ class Bench {
 
   const Flags& flags_;
   RandomPool pool_;
-  std::unique_ptr<SegmentReducer> reducer_;
+  std::unique_ptr<DeviceSegmentReducer> reducer_;
   cudaStream_t stream_ = nullptr;
   std::byte* temporary_ = nullptr;
   std::byte* out_ = nullptr;

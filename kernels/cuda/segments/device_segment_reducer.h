@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reduces segments that lie in device memory: what slots do behind their copy, and what benchmarks and
-// resident arrays do without one. Results are left in device memory and then copied to the host.
+// resident arrays do without one. The kernels write a few results to the host's memory themselves; more of
+// them they leave in device memory, from where one command copies all.
 //
 // Threads: one caller at a time, with one stream. All memory is allocated by Create.
 #pragma once
@@ -24,16 +25,16 @@
 
 namespace warpfold::kernels::cuda {
 
-class SegmentReducer {
+class DeviceSegmentReducer {
  public:
   // Makes one for at most `result_bytes` of results (at least 16 KiB) at a time, on the current device, with
   // grids for as many multiprocessors as it has. A test may set this number, and fewer runs than kMostRuns.
-  static absl::StatusOr<std::unique_ptr<SegmentReducer>> Create(std::size_t result_bytes,
-                                                                std::uint32_t multiprocessors = 0,
-                                                                std::uint64_t most_runs = kMostRuns);
-  ~SegmentReducer();
-  SegmentReducer(const SegmentReducer&) = delete;
-  SegmentReducer& operator=(const SegmentReducer&) = delete;
+  static absl::StatusOr<std::unique_ptr<DeviceSegmentReducer>> Create(std::size_t result_bytes,
+                                                                      std::uint32_t multiprocessors = 0,
+                                                                      std::uint64_t most_runs = kMostRuns);
+  ~DeviceSegmentReducer();
+  DeviceSegmentReducer(const DeviceSegmentReducer&) = delete;
+  DeviceSegmentReducer& operator=(const DeviceSegmentReducer&) = delete;
 
   // How many segments one Launch can take.
   std::uint64_t Capacity(const ReductionPlan& reduction) const;
@@ -48,14 +49,17 @@ class SegmentReducer {
   absl::Status Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
                       cudaStream_t stream);
 
-  // Enqueues the copy of the last Launch's results to the host.
+  // Whether the last Launch's kernels write their results where the host reads them.
+  bool WritesToHost() const;
+  // Enqueues the copy of the last Launch's results to the host, unless they are written there.
   absl::Status CopyResults(cudaStream_t stream);
 
-  // The results of the last CopyResults, once the stream has finished it. The caller synchronises.
+  // The results of the last Launch, once the stream has finished it, and CopyResults where that is needed.
+  // The caller synchronises.
   SegmentsResult Collect();
 
  private:
-  SegmentReducer() = default;
+  DeviceSegmentReducer() = default;
   absl::Status Allocate();
   // Plans the items for operators like `entry` (leaf_elements, has_registers), with room for the largest
   // state of the reduction's operators. Enqueues the copy of the tables that the plan refers to.
@@ -70,13 +74,13 @@ class SegmentReducer {
   std::uint32_t multiprocessors_ = 0;
   std::uint64_t most_runs_ = 0;
   std::byte* results_ = nullptr;       // device memory
-  std::byte* host_results_ = nullptr;  // pinned
-  std::byte* partials_ = nullptr;      // device memory
-  unsigned* tickets_ = nullptr;        // device memory
-  std::uint64_t* offsets_ = nullptr;   // device memory, and pinned for the way there
-  std::uint64_t* host_offsets_ = nullptr;
-  SegmentItem* items_ = nullptr;
-  SegmentItem* host_items_ = nullptr;
+  std::byte* host_results_ = nullptr;  // mapped host memory, as the host and the device see it
+  std::byte* mapped_results_ = nullptr;
+  std::byte* partials_ = nullptr;  // device memory
+  unsigned* tickets_ = nullptr;    // device memory
+  // The offsets of a plan for varying lengths, and its items behind them.
+  std::byte* tables_ = nullptr;       // device memory
+  std::byte* host_tables_ = nullptr;  // pinned
   // Mapped host memory, as the host and the device see it: a flag, and behind it an error for each operator
   // and segment. All are 0 when kernels are launched.
   std::byte* errors_ = nullptr;

@@ -3,7 +3,7 @@
 //
 // Segments on GPUs of few multiprocessors, whose warps take many items one after the other and runs of
 // several leaves, from arrays that begin at any element. Every operator over scalars, against the host.
-#include "kernels/cuda/segments/segment_reducer.h"
+#include "kernels/cuda/segments/device_segment_reducer.h"
 
 #include <cuda_runtime.h>
 
@@ -36,7 +36,7 @@ std::vector<Subject> OverScalars() {
   return subjects;
 }
 
-class SegmentReducerTest : public testing::TestWithParam<Subject> {
+class DeviceSegmentReducerTest : public testing::TestWithParam<Subject> {
  protected:
   static void SetUpTestSuite() {
     ASSERT_TRUE(
@@ -44,8 +44,8 @@ class SegmentReducerTest : public testing::TestWithParam<Subject> {
             .ok());
     // Kernels read whole vectors. What is around the segments has values, so that initcheck tells of others.
     ASSERT_EQ(cudaMemset(device_, 0, kArrayBytes + kMostOffset * 8), cudaSuccess);
-    reducer_ = SegmentReducer::Create(kResultBytes, 1).value();
-    few_runs_ = SegmentReducer::Create(kResultBytes, 1, kFewRuns).value();
+    reducer_ = DeviceSegmentReducer::Create(kResultBytes, 1).value();
+    few_runs_ = DeviceSegmentReducer::Create(kResultBytes, 1, kFewRuns).value();
   }
   static void TearDownTestSuite() {
     reducer_.reset();
@@ -57,7 +57,7 @@ class SegmentReducerTest : public testing::TestWithParam<Subject> {
   void Check(const SegmentCut& cut, std::uint64_t offset, Flavour flavour) {
     Check(*reducer_, cut, offset, flavour);
   }
-  void Check(SegmentReducer& reducer, const SegmentCut& cut, std::uint64_t offset, Flavour flavour) {
+  void Check(DeviceSegmentReducer& reducer, const SegmentCut& cut, std::uint64_t offset, Flavour flavour) {
     const std::uint64_t elements = cut.ElementCount();
     const std::uint64_t element_bytes = reduction_.element_bytes();
     const std::vector<std::byte> data =
@@ -94,13 +94,13 @@ class SegmentReducerTest : public testing::TestWithParam<Subject> {
   }
 
   static inline std::byte* device_ = nullptr;
-  static inline std::unique_ptr<SegmentReducer> reducer_;
-  static inline std::unique_ptr<SegmentReducer> few_runs_;
+  static inline std::unique_ptr<DeviceSegmentReducer> reducer_;
+  static inline std::unique_ptr<DeviceSegmentReducer> few_runs_;
   const ReductionPlan reduction_ = ReductionPlan::Create(GetParam().spec).value();
   Random random_;
 };
 
-TEST_P(SegmentReducerTest, OfVaryingLengths) {
+TEST_P(DeviceSegmentReducerTest, OfVaryingLengths) {
   const std::uint64_t most = (TinyScale() ? 64 << 10 : kArrayBytes) / reduction_.element_bytes();
   const std::uint64_t leaf = reduction_.leaf_elements();
   std::vector<std::uint64_t> lengths;
@@ -116,7 +116,7 @@ TEST_P(SegmentReducerTest, OfVaryingLengths) {
   ASSERT_NO_FATAL_FAILURE(Check(cut, 1, Flavour::kOutliers));
 }
 
-TEST_P(SegmentReducerTest, OfOneLength) {
+TEST_P(DeviceSegmentReducerTest, OfOneLength) {
   const std::uint64_t most = (TinyScale() ? 48 << 10 : kArrayBytes / 4) / reduction_.element_bytes();
   const std::uint64_t leaf = reduction_.leaf_elements();
   std::uint64_t turn = 0;
@@ -128,7 +128,7 @@ TEST_P(SegmentReducerTest, OfOneLength) {
 }
 
 // What most types' kernels fold in registers: from one vector to runs of several steps.
-TEST_P(SegmentReducerTest, OfWholeVectors) {
+TEST_P(DeviceSegmentReducerTest, OfWholeVectors) {
   const std::uint64_t vector = kVectorBytes / reduction_.element_bytes();
   const std::uint64_t leaf = reduction_.leaf_elements();
   const std::uint64_t most = (TinyScale() ? 16 << 10 : 256 << 10) / reduction_.element_bytes();
@@ -157,14 +157,14 @@ TEST_P(SegmentReducerTest, OfWholeVectors) {
   ASSERT_NO_FATAL_FAILURE(Check(cut, 0, Flavour::kOutliers));
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, SegmentReducerTest, testing::ValuesIn(OverScalars()),
+INSTANTIATE_TEST_SUITE_P(Every, DeviceSegmentReducerTest, testing::ValuesIn(OverScalars()),
                          [](const auto& subject) { return subject.param.name; });
 
-TEST(SegmentReducerRefusesTest, TooManySegmentsAndElementsAcrossTheirPlaces) {
+TEST(DeviceSegmentReducerRefusesTest, TooManySegmentsAndElementsAcrossTheirPlaces) {
   ReductionSpec spec;
   spec.operators = {"sum"};
   const ReductionPlan reduction = ReductionPlan::Create(spec).value();
-  const auto reducer = SegmentReducer::Create(kResultBytes, 1).value();
+  const auto reducer = DeviceSegmentReducer::Create(kResultBytes, 1).value();
   std::byte* memory = nullptr;
   ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&memory), 64), cudaSuccess);
   ASSERT_EQ(cudaMemset(memory, 0, 64), cudaSuccess);

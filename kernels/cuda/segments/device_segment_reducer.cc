@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/segments/segment_reducer.h"
+#include "kernels/cuda/segments/device_segment_reducer.h"
 
 #include <algorithm>
 #include <array>
@@ -61,10 +61,9 @@ bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, std:
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SegmentReducer>> SegmentReducer::Create(std::size_t result_bytes,
-                                                                       std::uint32_t multiprocessors,
-                                                                       std::uint64_t most_runs) {
-  std::unique_ptr<SegmentReducer> reducer(new SegmentReducer);
+absl::StatusOr<std::unique_ptr<DeviceSegmentReducer>> DeviceSegmentReducer::Create(
+    std::size_t result_bytes, std::uint32_t multiprocessors, std::uint64_t most_runs) {
+  std::unique_ptr<DeviceSegmentReducer> reducer(new DeviceSegmentReducer);
   reducer->result_bytes_ = result_bytes;
   reducer->most_runs_ = most_runs;
   int device = 0;
@@ -76,7 +75,7 @@ absl::StatusOr<std::unique_ptr<SegmentReducer>> SegmentReducer::Create(std::size
   return reducer;
 }
 
-absl::Status SegmentReducer::Allocate() {
+absl::Status DeviceSegmentReducer::Allocate() {
   const auto device = [](auto** memory, std::size_t bytes) {
     return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
   };
@@ -85,14 +84,14 @@ absl::Status SegmentReducer::Allocate() {
   };
   const SegmentTables tables = TablesOfSegments(result_bytes_);
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&results_, result_bytes_));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_results_, result_bytes_));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_results_, result_bytes_, cudaHostAllocMapped));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaHostGetDevicePointer(reinterpret_cast<void**>(&mapped_results_), host_results_, 0));
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&partials_, kRunStateBytes));
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&tickets_, kMostRuns * sizeof(unsigned)));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(tickets_, 0, kMostRuns * sizeof(unsigned)));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&offsets_, tables.offsets));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_offsets_, tables.offsets));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&items_, tables.items));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_items_, tables.items));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&tables_, tables.offsets + tables.items));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_tables_, tables.offsets + tables.items));
   WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&errors_, tables.errors, cudaHostAllocMapped));
   std::memset(errors_, 0, tables.errors);
   WARPFOLD_RETURN_IF_CUDA_ERROR(
@@ -102,25 +101,24 @@ absl::Status SegmentReducer::Allocate() {
   return absl::OkStatus();
 }
 
-SegmentReducer::~SegmentReducer() {
+DeviceSegmentReducer::~DeviceSegmentReducer() {
   // Nothing to do about errors here: the process is ending, or the device is lost.
-  for (void* memory :
-       {static_cast<void*>(results_), static_cast<void*>(partials_), static_cast<void*>(tickets_),
-        static_cast<void*>(offsets_), static_cast<void*>(items_)}) {
+  for (void* memory : {static_cast<void*>(results_), static_cast<void*>(partials_),
+                       static_cast<void*>(tickets_), static_cast<void*>(tables_)}) {
     cudaFree(memory);
   }
-  for (void* memory : {static_cast<void*>(host_results_), static_cast<void*>(host_offsets_),
-                       static_cast<void*>(host_items_), static_cast<void*>(errors_)}) {
+  for (void* memory :
+       {static_cast<void*>(host_results_), static_cast<void*>(host_tables_), static_cast<void*>(errors_)}) {
     cudaFreeHost(memory);
   }
 }
 
-std::uint64_t SegmentReducer::Capacity(const ReductionPlan& reduction) const {
+std::uint64_t DeviceSegmentReducer::Capacity(const ReductionPlan& reduction) const {
   return result_bytes_ / SegmentLayout(reduction).row_bytes();
 }
 
-absl::Status SegmentReducer::Launch(const ReductionPlan& reduction, const SegmentCut& cut,
-                                    const std::byte* data, cudaStream_t stream) {
+absl::Status DeviceSegmentReducer::Launch(const ReductionPlan& reduction, const SegmentCut& cut,
+                                          const std::byte* data, cudaStream_t stream) {
   if (cut.segment_count > Capacity(reduction)) {
     return absl::InternalError(absl::StrCat("a launch over ", cut.segment_count, " segments, of which ",
                                             Capacity(reduction), " fit"));
@@ -153,7 +151,8 @@ absl::Status SegmentReducer::Launch(const ReductionPlan& reduction, const Segmen
     work.tickets = tickets_;
     work.has_errors = reinterpret_cast<unsigned*>(device_errors_);
     work.multiprocessors = multiprocessors_;
-    work.out.values = reinterpret_cast<std::uint64_t*>(results_) + layout_->FirstColumn(op) * segment_count_;
+    work.out.values = reinterpret_cast<std::uint64_t*>(WritesToHost() ? mapped_results_ : results_) +
+                      layout_->FirstColumn(op) * segment_count_;
     work.out.stride = segment_count_;
     work.out.index_columns = layout_->IndexColumns(op);
     work.out.element = {.bits = static_cast<std::uint32_t>(8 * reduction.element_bytes()),
@@ -165,9 +164,9 @@ absl::Status SegmentReducer::Launch(const ReductionPlan& reduction, const Segmen
   return absl::OkStatus();
 }
 
-absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const ReductionPlan& reduction, const SegmentCut& cut,
-                                                 const std::byte* data, const SegmentEntry& entry,
-                                                 cudaStream_t stream) {
+absl::StatusOr<SegmentPlan> DeviceSegmentReducer::Plan(const ReductionPlan& reduction, const SegmentCut& cut,
+                                                       const std::byte* data, const SegmentEntry& entry,
+                                                       cudaStream_t stream) {
   SegmentPlan plan;
   plan.data = data;
   plan.type = reduction.spec().element_type;
@@ -194,7 +193,8 @@ absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const ReductionPlan& reduction,
   return plan;
 }
 
-void SegmentReducer::PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan) const {
+void DeviceSegmentReducer::PlanAlike(const SegmentCut& cut, std::uint64_t most_runs,
+                                     SegmentPlan& plan) const {
   const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;
   plan.length = cut.length;
   if (cut.length <= leaf) {
@@ -209,17 +209,20 @@ void SegmentReducer::PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, S
   plan.item_count = cut.segment_count * runs();
 }
 
-absl::Status SegmentReducer::PlanVarying(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan,
-                                         cudaStream_t stream) {
+absl::Status DeviceSegmentReducer::PlanVarying(const SegmentCut& cut, std::uint64_t most_runs,
+                                               SegmentPlan& plan, cudaStream_t stream) {
   const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;
+  auto* const offsets = reinterpret_cast<std::uint64_t*>(host_tables_);
+  const std::size_t offset_bytes = (cut.segment_count + 2) / 2 * sizeof(SegmentItem);
+  auto* const items = reinterpret_cast<SegmentItem*>(host_tables_ + offset_bytes);
   std::uint64_t offset = 0;
   std::uint64_t longest = 0;
   for (std::uint64_t segment = 0; segment < cut.segment_count; ++segment) {
-    host_offsets_[segment] = offset;
+    offsets[segment] = offset;
     offset += cut.lengths[segment];
     longest = std::max(longest, cut.lengths[segment]);
   }
-  host_offsets_[cut.segment_count] = offset;
+  offsets[cut.segment_count] = offset;
   const auto runs = [&] {
     std::uint64_t sum = 0;
     for (const std::uint64_t length : cut.lengths) {
@@ -229,24 +232,27 @@ absl::Status SegmentReducer::PlanVarying(const SegmentCut& cut, std::uint64_t mo
     return sum;
   };
   while (longest > leaf && runs() > most_runs) ++plan.run_level;
-  ForEachItem(cut, plan, [&](const SegmentItem& item) { host_items_[plan.item_count++] = item; });
-  plan.offsets = offsets_;
-  plan.items = items_;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(offsets_, host_offsets_,
-                                                (cut.segment_count + 1) * sizeof(std::uint64_t),
-                                                cudaMemcpyHostToDevice, stream));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(items_, host_items_, plan.item_count * sizeof(SegmentItem),
-                                                cudaMemcpyHostToDevice, stream));
+  ForEachItem(cut, plan, [&](const SegmentItem& item) { items[plan.item_count++] = item; });
+  plan.offsets = reinterpret_cast<const std::uint64_t*>(tables_);
+  plan.items = reinterpret_cast<const SegmentItem*>(tables_ + offset_bytes);
+  const std::size_t bytes = offset_bytes + plan.item_count * sizeof(SegmentItem);
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaMemcpyAsync(tables_, host_tables_, bytes, cudaMemcpyHostToDevice, stream));
   return absl::OkStatus();
 }
 
-absl::Status SegmentReducer::CopyResults(cudaStream_t stream) {
+bool DeviceSegmentReducer::WritesToHost() const {
+  return layout_->row_bytes() * segment_count_ <= kMostMappedResultBytes;
+}
+
+absl::Status DeviceSegmentReducer::CopyResults(cudaStream_t stream) {
+  if (WritesToHost()) return absl::OkStatus();
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(
       host_results_, results_, layout_->row_bytes() * segment_count_, cudaMemcpyDeviceToHost, stream));
   return absl::OkStatus();
 }
 
-SegmentsResult SegmentReducer::Collect() {
+SegmentsResult DeviceSegmentReducer::Collect() {
   SegmentsResult result;
   result.segment_count = segment_count_;
   result.values = {reinterpret_cast<const std::uint64_t*>(host_results_),
@@ -259,7 +265,7 @@ SegmentsResult SegmentReducer::Collect() {
   return result;
 }
 
-void SegmentReducer::ClearErrors() {
+void DeviceSegmentReducer::ClearErrors() {
   if (*reinterpret_cast<const volatile unsigned*>(errors_) == 0) return;
   std::memset(errors_, 0, kErrorFlagBytes + operators_ * segment_count_);
 }
