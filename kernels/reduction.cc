@@ -205,10 +205,8 @@ absl::StatusOr<ReductionPlan> ReductionPlan::Create(const ReductionSpec& spec) {
     if (absl::Status status = CheckAlgorithm(spec, name, **entry); !status.ok()) return status;
     BoundOperator bound;
     bound.entry = *entry;
-    bound.parameters = {.wrap_overflow = spec.wrap_overflow,
-                        .ignore_nan = spec.ignore_nan,
-                        .modulus = spec.modulus.value_or(0),
-                        .ddof = spec.ddof};
+    bound.parameters = {
+        .wrap_overflow = spec.wrap_overflow, .modulus = spec.modulus.value_or(0), .ddof = spec.ddof};
     // The states of a named algorithm have no nodes: they are not canonical.
     bound.by_node = !bound.entry->associative && spec.algorithm == Algorithm::kAuto;
     bound.states = StatesOf(*bound.entry, spec.shape.entries());

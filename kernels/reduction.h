@@ -79,6 +79,10 @@ class ReductionPlan {
   // Ranges start at multiples of this many elements.
   std::uint64_t leaf_elements() const { return contents_->leaf_elements; }
   std::uint64_t leaf_bytes() const { return contents_->leaf_elements * contents_->element_bytes; }
+  // How many leaves a range of `element_count` elements has, the last of which may be short.
+  std::uint64_t LeafCount(std::uint64_t element_count) const {
+    return (element_count + leaf_elements() - 1) / leaf_elements();
+  }
   // Bytes of one node's states, all operators together. A multiple of 16.
   std::size_t node_bytes() const { return contents_->node_bytes; }
   // How many of these, from the start, are of operators with a state at each node (BoundOperator::by_node).

@@ -41,8 +41,6 @@ struct OperatorParameters {
   // sum, product and sum_of_squares of integers, and the sum of describe: two's complement in the element
   // type instead of an overflow error.
   bool wrap_overflow = false;
-  // Float operators: skip NaN elements.
-  bool ignore_nan = false;
   // matrix_product and affine_compose over integers: 0 for the ring modulo 2^bits, else 2 to the type's
   // largest value.
   std::uint64_t modulus = 0;

@@ -25,7 +25,7 @@ PartialState ReduceRange(const InstructionSet& isa, const ReductionPlan& reducti
                          std::uint64_t first_element, std::span<const std::byte> data) {
   PartialState state(reduction, first_element);
   std::vector<std::byte> states(reduction.node_bytes());
-  const std::uint64_t leaf_count = (data.size() + reduction.leaf_bytes() - 1) / reduction.leaf_bytes();
+  const std::uint64_t leaf_count = reduction.LeafCount(data.size() / reduction.element_bytes());
   for (const NodePosition node : MaximalSubtrees(first_element / reduction.leaf_elements(), leaf_count)) {
     const std::uint64_t bytes = std::min<std::uint64_t>(data.size(), reduction.leaf_bytes() << node.level);
     ReduceNode(isa, reduction, node, data.first(bytes), states);

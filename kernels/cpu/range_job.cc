@@ -17,7 +17,7 @@ void RangeJob::Plan(const ReductionPlan& reduction, std::uint64_t first_element,
   data_ = data;
   tasks_.clear();
   const std::uint32_t most_level = TaskLevel(reduction.leaf_bytes(), reduction.operators().size());
-  const std::uint64_t leaf_count = (data.size() + reduction.leaf_bytes() - 1) / reduction.leaf_bytes();
+  const std::uint64_t leaf_count = reduction.LeafCount(data.size() / reduction.element_bytes());
   std::uint64_t first_byte = 0;
   for (const NodePosition node : MaximalSubtrees(first_element / reduction.leaf_elements(), leaf_count)) {
     const std::uint32_t level = std::min(node.level, most_level);

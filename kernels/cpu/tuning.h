@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// All constants of the cpu backend that were chosen by measurement. The bits of results depend on none of
-// them.
+// All constants of the cpu backend that were chosen by measurement, but for BackendOptions::inline_time,
+// which callers choose. The bits of results depend on none of them.
 #pragma once
 
 #include <chrono>

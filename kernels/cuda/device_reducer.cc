@@ -118,7 +118,7 @@ absl::Status DeviceReducer::Launch(const ReductionPlan& reduction, std::uint64_t
   range.data = data;
   range.element_count = element_count;
   range.first_leaf = first_element / reduction.leaf_elements();
-  range.leaf_count = (element_count + reduction.leaf_elements() - 1) / reduction.leaf_elements();
+  range.leaf_count = reduction.LeafCount(element_count);
   range.entries = spec.shape.entries();
   Workspace workspace;
   workspace.partials = partials_;
@@ -162,7 +162,7 @@ PartialState DeviceReducer::Collect() const {
     state.AppendNode({}, element_count_, StatesOf(nodes_));
     return state;
   }
-  const std::uint64_t leaf_count = (element_count_ + leaf_elements - 1) / leaf_elements;
+  const std::uint64_t leaf_count = reduction_->LeafCount(element_count_);
   std::uint64_t rest = element_count_;
   const std::byte* node_states = nodes_;
   for (const NodePosition node : MaximalSubtrees(first_element_ / leaf_elements, leaf_count)) {

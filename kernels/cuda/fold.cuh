@@ -19,15 +19,15 @@ namespace warpfold::kernels::cuda {
 // All lanes of a WarpFolder combine at each level, also those whose result nobody reads. A NodeFolder does
 // not. It folds states that are large, and those with a modulus, whose combining takes long.
 template <class Op, bool kHasModulus = false>
-using NodeFolderFor = std::conditional_t<sizeof(typename Op::State) <= kMostWarpFoldedBytes && !kHasModulus,
-                                         WarpFolder<Op>, NodeFolder<Op>>;
+using FolderFor = std::conditional_t<sizeof(typename Op::State) <= kMostWarpFoldedBytes && !kHasModulus,
+                                     WarpFolder<Op>, NodeFolder<Op>>;
 
 // Folds the partials of a launch: of edge leaves, which start at `edges`, and of units behind them.
 //
 // The left edge, the right edge and the units are one loop, so that the code of a Fold is there once: it
 // takes most of the time that such a kernel takes to compile, and each launch fetches it.
 template <class Folder, Operator Op>
-__device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, const Geometry& geometry,
+__device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, const UnitPlan& plan,
                                              const Workspace& workspace, typename Op::State* edges) {
   using State = typename Op::State;
   WARPFOLD_SHARED(std::byte, shared, [Folder::kSharedBytes]);
@@ -35,30 +35,30 @@ __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, c
   // a third for what they are folded into take no more than 683 bytes of that. What longer ranges need is in
   // DeviceReducer::Capacity.
   static_assert(sizeof(State) <= 512);
-  State* const units = edges + geometry.edge_leaves();
-  Folder folder(op, workspace, reinterpret_cast<State*>(shared), units + geometry.units + 1);
-  const std::uint64_t end_unit = geometry.first_unit + geometry.units;
+  State* const units = edges + plan.edge_leaves();
+  Folder folder(op, workspace, reinterpret_cast<State*>(shared), units + plan.units + 1);
+  const std::uint64_t end_unit = plan.first_unit + plan.units;
   // Where there are no units, all leaves are the left edge.
-  const int stretches = geometry.units > 0 ? 3 : 1;
+  const int stretches = plan.units > 0 ? 3 : 1;
   bool one_more = false;
 #pragma unroll 1
   for (int stretch = 0; stretch < stretches; ++stretch) {
     const bool is_left = stretch == 0;
     const bool is_right = stretch == 1;
-    State* const states = is_left ? edges : is_right ? edges + geometry.left_edge : units;
+    State* const states = is_left ? edges : is_right ? edges + plan.left_edge : units;
     std::uint64_t begin = is_left    ? range.first_leaf
-                          : is_right ? end_unit << geometry.unit_level
-                                     : geometry.first_unit;
-    std::uint64_t end = begin + (is_left    ? geometry.left_edge
-                                 : is_right ? geometry.right_edge
-                                            : geometry.units + one_more);
-    const std::uint32_t levels = stretch + 1 < stretches ? geometry.unit_level : kTreeLevels;
+                          : is_right ? end_unit << plan.unit_level
+                                     : plan.first_unit;
+    std::uint64_t end = begin + (is_left    ? plan.left_edge
+                                 : is_right ? plan.right_edge
+                                            : plan.units + one_more);
+    const std::uint32_t levels = stretch + 1 < stretches ? plan.unit_level : kTreeLevels;
     const State rest = folder.Fold(states, begin, end, levels, is_right ? Side::kBack : Side::kFront);
     // A right edge that ends in a short leaf may have as many leaves as a unit. Then it is one more unit,
     // which is stored behind the others.
     if (is_right && begin < end) {
       one_more = true;
-      if (threadIdx.x == 0) units[geometry.units] = rest;
+      if (threadIdx.x == 0) units[plan.units] = rest;
       __syncthreads();
     }
   }

@@ -20,8 +20,8 @@ namespace warpfold::kernels::cuda {
 
 // A block is given its first two units. While it folds one, it draws the number of the unit after the next:
 // unit 2 * unit_blocks + drawn. There is one draw for each unit, so that their count ends at zero.
-__device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Workspace& workspace) {
-  return atomicInc(workspace.tickets + 1, geometry.units - 1);
+__device__ __forceinline__ unsigned DrawUnit(const UnitPlan& plan, const Workspace& workspace) {
+  return atomicInc(workspace.tickets + 1, plan.units - 1);
 }
 
 // The state of a unit by those of its warps' runs, in lane 0 of the warp that calls this.
@@ -73,7 +73,7 @@ __device__ __forceinline__ Op OperatorOf(const KernelParameters<Op, kHasModulus>
 template <class Leaves, bool kHasModulus>
 __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
     ReduceKernel(KernelParameters<typename Leaves::Operation, kHasModulus> parameters, Range range,
-                 Geometry geometry, Workspace workspace) {
+                 UnitPlan plan, Workspace workspace) {
   using Op = typename Leaves::Operation;
   using State = typename Op::State;
   const Op op = OperatorOf<Op, kHasModulus>(parameters);
@@ -85,23 +85,21 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   WARPFOLD_SHARED(std::byte, shared, [2][kWarps * sizeof(State)]);
   WARPFOLD_SHARED(unsigned, drawn, [2]);
   // The partials of a single block need not leave it.
-  const bool is_alone = gridDim.x == 1 && geometry.units == 0;
+  const bool is_alone = gridDim.x == 1 && plan.units == 0;
   auto* const edges = reinterpret_cast<State*>(is_alone ? shared[0] : workspace.partials);
-  auto* const units = reinterpret_cast<State*>(workspace.partials) + geometry.edge_leaves();
+  auto* const units = reinterpret_cast<State*>(workspace.partials) + plan.edge_leaves();
 
-  const auto edge_blocks = static_cast<std::uint32_t>((geometry.edge_leaves() + kWarps - 1) / kWarps);
+  const auto edge_blocks = static_cast<std::uint32_t>((plan.edge_leaves() + kWarps - 1) / kWarps);
   const bool is_edge = blockIdx.x < edge_blocks;
   const std::uint32_t block = blockIdx.x - edge_blocks;
-  const std::uint32_t level = is_edge ? 0 : geometry.unit_level - Log2(kWarps);
-  const auto run = [&](std::uint32_t unit) {
-    return ((geometry.first_unit + unit) * kWarps + warp) << level;
-  };
+  const std::uint32_t level = is_edge ? 0 : plan.unit_level - Log2(kWarps);
+  const auto run = [&](std::uint32_t unit) { return ((plan.first_unit + unit) * kWarps + warp) << level; };
   // Edge leaves go through the loop of the units: the code that folds leaves is most of a kernel.
   const auto edge = [&] { return std::uint64_t{blockIdx.x} * kWarps + warp; };
   bool folds = true;
   if (is_edge) {
-    const std::uint64_t leaf = geometry.EdgeLeaf(range, edge());
-    folds = edge() < geometry.edge_leaves();
+    const std::uint64_t leaf = plan.EdgeLeaf(range, edge());
+    folds = edge() < plan.edge_leaves();
     if constexpr (Leaves::kHasShort) {
       if (folds && leaves.IsShort(leaf)) {
         const State state = leaves.FoldShort(leaf);
@@ -115,12 +113,12 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   }
   std::uint32_t turn = 0;
   std::uint32_t unit = block;
-  std::uint32_t next = block + geometry.unit_blocks;
+  std::uint32_t next = block + plan.unit_blocks;
   while (folds) {
     // A warp that has nothing to combine draws: waiting for the number takes about as long as combining.
-    if (threadIdx.x == kLanes) drawn[turn] = geometry.draws && !is_edge ? DrawUnit(geometry, workspace) : 0;
-    const State state = leaves.FoldRun(is_edge ? geometry.EdgeLeaf(range, edge()) : run(unit), level,
-                                       is_edge ? kNoLeaf : run(next < geometry.units ? next : unit));
+    if (threadIdx.x == kLanes) drawn[turn] = plan.draws && !is_edge ? DrawUnit(plan, workspace) : 0;
+    const State state = leaves.FoldRun(is_edge ? plan.EdgeLeaf(range, edge()) : run(unit), level,
+                                       is_edge ? kNoLeaf : run(next < plan.units ? next : unit));
     if (is_edge) {
       if (lane == 0) edges[edge()] = state;
       break;
@@ -133,12 +131,12 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
       if (lane == 0) units[unit] = folded;
     }
     unit = next;
-    next = 2 * geometry.unit_blocks + drawn[turn];
+    next = 2 * plan.unit_blocks + drawn[turn];
     turn ^= 1;
-    folds = unit < geometry.units;
+    folds = unit < plan.units;
   }
   if (IsLastBlock(workspace.tickets)) {
-    FoldPartials<NodeFolderFor<Op, kHasModulus>>(op, range, geometry, workspace, edges);
+    FoldPartials<FolderFor<Op, kHasModulus>>(op, range, plan, workspace, edges);
   }
 }
 
@@ -146,28 +144,27 @@ template <class Leaves>
 cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& range, const Workspace& workspace,
                          cudaStream_t stream) {
   static_assert(Leaves::kWarps > 1);  // the second warp draws units
-  Geometry geometry;
+  UnitPlan plan;
   auto threads = static_cast<unsigned>(Leaves::kThreads);
   if (range.leaf_count <= Leaves::kWarps) {
     // One block, in which each warp folds a leaf alone: all of them are edges.
-    geometry.left_edge = range.leaf_count;
+    plan.left_edge = range.leaf_count;
     threads = static_cast<unsigned>(range.leaf_count * kLanes);
   } else {
     constexpr std::uint32_t kBlockLevel = Log2(Leaves::kWarps);
-    geometry = PlanUnits(range, Leaves::kLeafElements, kBlockLevel, kBlockLevel + Leaves::kLargestLevel,
-                         workspace.multiprocessors * Leaves::kBlocksPerMultiprocessor);
+    plan = PlanUnits(range, Leaves::kLeafElements, kBlockLevel, kBlockLevel + Leaves::kLargestLevel,
+                     workspace.multiprocessors * Leaves::kBlocksPerMultiprocessor);
   }
-  const std::uint64_t blocks =
-      geometry.unit_blocks + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
+  const std::uint64_t blocks = plan.unit_blocks + (plan.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
   const LaunchShape shape = {static_cast<unsigned>(blocks), threads};
   using Op = typename Leaves::Operation;
   if constexpr (TakesModulus<Op>) {
     const Op op(parameters);
     if (op.residues.any()) {
-      return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, op, range, geometry, workspace);
+      return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, op, range, plan, workspace);
     }
   }
-  return LaunchKernel<ReduceKernel<Leaves, false>>(shape, stream, parameters, range, geometry, workspace);
+  return LaunchKernel<ReduceKernel<Leaves, false>>(shape, stream, parameters, range, plan, workspace);
 }
 
 }  // namespace warpfold::kernels::cuda

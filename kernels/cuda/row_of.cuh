@@ -31,7 +31,7 @@ constexpr LaunchFunction EndLauncher() {
 template <class Op>
 constexpr LaunchFunction OrderedLauncher() {
   // A lane has registers for matrices of 2 x 2. The products of larger ones are shared among lanes.
-  if constexpr (RowsOf<Op>() > 2) {
+  if constexpr (DimensionOf<Op>() > 2) {
     return LaunchMatrices<typename Op::Large::Entry>;
   } else if constexpr (EndOperator<Op>) {
     return EndLauncher<Op>();

@@ -22,7 +22,7 @@ namespace warpfold::kernels::cuda {
 // A number that no leaf has.
 inline constexpr std::uint64_t kNoLeaf = ~std::uint64_t{0};
 
-struct Geometry {
+struct UnitPlan {
   std::uint32_t unit_level = 0;
   std::uint64_t first_unit = 0;
   std::uint32_t units = 0;      // far fewer than 2^31 in any device's memory
@@ -40,30 +40,30 @@ struct Geometry {
 
 // The shares of `resident_blocks`. Units are of the smallest level that leaves no more than `many_units`, or
 // else of the largest.
-inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::uint32_t smallest_level,
+inline UnitPlan PlanUnits(const Range& range, std::uint64_t leaf_elements, std::uint32_t smallest_level,
                           std::uint32_t largest_level, std::uint64_t resident_blocks,
                           std::uint64_t many_units = kManyUnits) {
-  Geometry geometry;
-  geometry.left_edge = range.leaf_count;
+  UnitPlan plan;
+  plan.left_edge = range.leaf_count;
   std::uint32_t level = smallest_level;
   while (level < largest_level && (range.leaf_count >> level) > many_units) ++level;
   // A short last leaf is never in a unit: units read without bounds.
   const std::uint64_t full_leaves = range.element_count / leaf_elements;
   const std::uint64_t begin = (range.first_leaf + (std::uint64_t{1} << level) - 1) >> level;
   const std::uint64_t end = (range.first_leaf + full_leaves) >> level;
-  if (begin >= end) return geometry;
-  geometry.unit_level = level;
-  geometry.first_unit = begin;
-  geometry.units = static_cast<std::uint32_t>(end - begin);
-  geometry.unit_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(geometry.units, resident_blocks));
-  geometry.draws = geometry.units > 2 * geometry.unit_blocks;
-  if (!geometry.draws) {  // as many units for each block
-    const std::uint64_t rounds = (geometry.units + resident_blocks - 1) / resident_blocks;
-    geometry.unit_blocks = static_cast<std::uint32_t>((geometry.units + rounds - 1) / rounds);
+  if (begin >= end) return plan;
+  plan.unit_level = level;
+  plan.first_unit = begin;
+  plan.units = static_cast<std::uint32_t>(end - begin);
+  plan.unit_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(plan.units, resident_blocks));
+  plan.draws = plan.units > 2 * plan.unit_blocks;
+  if (!plan.draws) {  // as many units for each block
+    const std::uint64_t rounds = (plan.units + resident_blocks - 1) / resident_blocks;
+    plan.unit_blocks = static_cast<std::uint32_t>((plan.units + rounds - 1) / rounds);
   }
-  geometry.left_edge = (begin << level) - range.first_leaf;
-  geometry.right_edge = range.first_leaf + range.leaf_count - (end << level);
-  return geometry;
+  plan.left_edge = (begin << level) - range.first_leaf;
+  plan.right_edge = range.first_leaf + range.leaf_count - (end << level);
+  return plan;
 }
 
 }  // namespace warpfold::kernels::cuda

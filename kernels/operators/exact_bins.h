@@ -17,8 +17,8 @@
 
 namespace warpfold::kernels {
 
-// The top for numbers of which `largest` is typical; others may be 2^20 times as large. Within what doubles
-// can anchor three bins for.
+// The top for numbers of which `largest` is typical; others may be 2^20 times as large. It stays where
+// doubles can anchor three bins.
 WARPFOLD_FN int TopFor(double largest) {
   const int exponent = static_cast<int>(BitCast<std::uint64_t>(largest) >> 52 & 0x7ff) - 1022;
   const int top = exponent + 20;

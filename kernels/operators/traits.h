@@ -37,8 +37,8 @@ concept HasNeutralElement = requires {
   Op::kNeutral;
 };
 
-// The elements that one lane folds in a leaf are swept twice, and the second sweep knows the outcome of the
-// first. Others sweep once, by Lift and Combine. In the order in which they are called:
+// Operators whose elements one lane sweeps twice in a leaf: the second sweep knows the outcome of the first.
+// All other operators sweep once, by Lift and Combine. The members, in the order in which they are called:
 //   First LiftFirst(element), CombineFirst(First, First), FirstIdentity(): the first sweep
 //   double Center(First, count): what the second sweep knows, as the mean (variance)
 //   Second LiftSecond(element, center), CombineSecond(Second, Second): the second; Second{} is neutral
@@ -113,7 +113,8 @@ WARPFOLD_FN typename Op::LeafState MovedBy(const Op& op, const typename Op::Leaf
   }
 }
 
-// kHostAppends: Append is faster on a CPU, too. Others combine there.
+// kHostAppends: Append is faster on a CPU, too. The CPU backend combines the leaf states of all other
+// operators.
 template <class Op>
 concept HostAppends = requires {
   requires Op::kHostAppends;
@@ -146,7 +147,7 @@ concept EndOperator = Operator<Op> && requires {
 // kRows: elements are square matrices of so many rows; else 0. Large: the same operator for matrices of any
 // size.
 template <class Op>
-constexpr int RowsOf() {
+constexpr int DimensionOf() {
   if constexpr (requires { Op::kRows; }) {
     return Op::kRows;
   } else {

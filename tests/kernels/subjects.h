@@ -27,9 +27,7 @@ struct Subject {
                                  std::uint64_t first, std::span<const std::byte> data) = nullptr;
 
   OperatorParameters parameters() const {
-    return {.wrap_overflow = spec.wrap_overflow,
-            .ignore_nan = spec.ignore_nan,
-            .modulus = spec.modulus.value_or(0)};
+    return {.wrap_overflow = spec.wrap_overflow, .modulus = spec.modulus.value_or(0)};
   }
   reference::Result Reference(std::uint64_t first, std::span<const std::byte> data) const {
     return reference(parameters(), spec.shape, first, data);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/cpu/arg_extremum.h"
+#include "kernels/cpu/leaf/arg_extrema.h"
 #include "kernels/cpu/scalar_leaf.h"
 #include "kernels/operators/argmax.h"
 

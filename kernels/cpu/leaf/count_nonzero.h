@@ -4,7 +4,7 @@
 // Counts, for count_nonzero, all and any.
 #pragma once
 
-#include "kernels/cpu/nonzero_count.h"
+#include "kernels/cpu/leaf/nonzero_count.h"
 #include "kernels/cpu/scalar_leaf.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {

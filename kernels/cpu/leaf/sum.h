@@ -4,9 +4,9 @@
 // Sums of integers, of float16 and of bfloat16.
 #pragma once
 
-#include "kernels/cpu/half_sum.h"
-#include "kernels/cpu/integer_sum.h"
-#include "kernels/cpu/nonzero_count.h"
+#include "kernels/cpu/leaf/half_sum.h"
+#include "kernels/cpu/leaf/integer_sum.h"
+#include "kernels/cpu/leaf/nonzero_count.h"
 #include "kernels/cpu/scalar_leaf.h"
 #include "kernels/operators/sum.h"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/cpu/elements.h"
-#include "kernels/cpu/nonzero_count.h"
+#include "kernels/cpu/leaf/nonzero_count.h"
 #include "kernels/cpu/scalar_leaf.h"
 #include "kernels/cpu/vectors.h"
 #include "kernels/operators/sum_of_squares.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels/cpu/columns.h"
-#include "kernels/cpu/lane_parts.h"
+#include "kernels/cpu/leaf/lane_parts.h"
 #include "kernels/cpu/leaf/sum.h"
 #include "kernels/cpu/leaf/sum_of_squares.h"
 #include "kernels/cpu/scalar_leaf.h"

@@ -23,42 +23,42 @@ inline constexpr int kExactBlocksPerMultiprocessor = kExactTuning.blocks;
 
 template <AccumulatingOperator Op>
 __global__ void __launch_bounds__(kExactThreads, kExactBlocksPerMultiprocessor)
-    ExactKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
+    ExactKernel(OperatorParameters parameters, Range range, UnitPlan plan, Workspace workspace) {
   using State = typename Op::State;
   const Op op = MakeOperator<Op>(parameters);
   ExactLeaves<Op> leaves(op, range);
   const std::uint32_t warp = threadIdx.x / kLanes;
   const std::uint32_t lane = threadIdx.x % kLanes;
   auto* const edges = reinterpret_cast<State*>(workspace.partials);
-  auto* const units = edges + geometry.edge_leaves();
+  auto* const units = edges + plan.edge_leaves();
   // Edges: one a warp. Units: two in turn, so that one barrier a unit is enough.
   __shared__ ExactDigits<typename Op::Element> digits[kExactWarps];
   digits[warp].Clear(lane);
   __syncthreads();
 
-  if (blockIdx.x < geometry.unit_blocks) {
-    const std::uint32_t run_leaves = (1u << geometry.unit_level) / kExactWarps;
+  if (blockIdx.x < plan.unit_blocks) {
+    const std::uint32_t run_leaves = (1u << plan.unit_level) / kExactWarps;
     const auto run = [&](std::uint64_t unit) {
-      return ((geometry.first_unit + unit) * kExactWarps + warp) * run_leaves;
+      return ((plan.first_unit + unit) * kExactWarps + warp) * run_leaves;
     };
     std::uint32_t turn = 0;
     leaves.Prefetch(run(blockIdx.x));
-    for (std::uint64_t unit = blockIdx.x; unit < geometry.units; unit += geometry.unit_blocks, turn ^= 1) {
-      const std::uint64_t next = unit + geometry.unit_blocks;
-      leaves.AddRun(run(unit), run_leaves, run(next < geometry.units ? next : unit), digits[turn]);
+    for (std::uint64_t unit = blockIdx.x; unit < plan.units; unit += plan.unit_blocks, turn ^= 1) {
+      const std::uint64_t next = unit + plan.unit_blocks;
+      leaves.AddRun(run(unit), run_leaves, run(next < plan.units ? next : unit), digits[turn]);
       __syncthreads();
       if (warp == 0) digits[turn].Take(lane, &units[unit]);
     }
   } else {
-    const std::uint64_t edge = (blockIdx.x - geometry.unit_blocks) * kExactWarps + warp;
-    if (edge < geometry.edge_leaves()) {
-      leaves.AddEdge(geometry.EdgeLeaf(range, edge), digits[warp]);
+    const std::uint64_t edge = (blockIdx.x - plan.unit_blocks) * kExactWarps + warp;
+    if (edge < plan.edge_leaves()) {
+      leaves.AddEdge(plan.EdgeLeaf(range, edge), digits[warp]);
       __syncwarp();
       digits[warp].Take(lane, &edges[edge]);
     }
   }
   if (IsLastBlock(workspace.tickets)) {
-    FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, edges);
+    FoldPartials<FolderFor<Op>>(op, range, plan, workspace, edges);
   }
 }
 
@@ -69,12 +69,11 @@ cudaError_t LaunchExact(const OperatorParameters& parameters, const Range& range
   constexpr std::uint32_t kSmallestLevel = Log2(kExactWarps);
   constexpr std::uint32_t kLargestLevel = kSmallestLevel + kExactTuning.largest_level;
   const std::uint64_t resident = workspace.multiprocessors * kExactBlocksPerMultiprocessor;
-  const Geometry geometry =
+  const UnitPlan plan =
       PlanUnits(range, Leaves::kLeafElements, kSmallestLevel, kLargestLevel, resident, resident);
-  const std::uint64_t blocks =
-      geometry.unit_blocks + (geometry.edge_leaves() + kExactWarps - 1) / kExactWarps;
+  const std::uint64_t blocks = plan.unit_blocks + (plan.edge_leaves() + kExactWarps - 1) / kExactWarps;
   return LaunchKernel<ExactKernel<Op>>({static_cast<unsigned>(blocks), kExactThreads}, stream, parameters,
-                                       range, geometry, workspace);
+                                       range, plan, workspace);
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -16,8 +16,9 @@
 
 namespace warpfold::kernels::cuda {
 
-// A folder for FoldTree. A span of states is a batch at most. Lift turns an entry of an element into one of a
-// product, and that into one of a state (InRing, InResidues).
+// A folder for FoldTree. A span of states is a batch at most. Ring is InRing or InResidues
+// (matrix_kernel.cuh): its Lift makes an entry of an element one that products are made of, its Finish makes
+// that of a product a state's.
 template <class Tile, class Ring>
 class MatrixFolder {
  public:

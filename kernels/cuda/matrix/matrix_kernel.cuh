@@ -23,8 +23,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// Says, where there is no modulus, what entries of elements become, what terms are made of, and what entries
-// of states become that others see.
+// A Ring of a MatrixFolder, which says what terms are made of, and what an entry of a product becomes in a
+// state that others see. This one is for products without a modulus: an entry stays as it is.
 template <RingElement T>
 struct InRing {
   using Terms = RingTerms<T>;
@@ -34,7 +34,8 @@ struct InRing {
   __device__ Terms::Entry Finish(Terms::Entry entry) const { return entry; }
 };
 
-// Says this where there is one. Signed and unsigned elements of a width share kernels: only this differs.
+// The Ring for products with a modulus. Signed and unsigned elements of a width share kernels: they differ
+// only in that entries of signed elements are lifted, that is made congruent numbers that are not negative.
 template <class Word>
 struct InResidues {
   using Terms = CongruentTerms<Word>;

@@ -26,23 +26,26 @@ struct Section {
 // that point, workspace.nodes begins with one State: that of the section (natural states are shorter than
 // wide ones, whose low bytes they are). workspace.partials has room for PartialStates(section.element_count)
 // States.
-using LaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, const Section& section,
-                                       const Workspace& workspace, cudaStream_t stream);
+using SectionLaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, const Section& section,
+                                              const Workspace& workspace, cudaStream_t stream);
 
 // The most partials that any of the algorithms writes: one for each block, those of every relaunch beside
 // those of the launch before. Blocks have 32 threads at least, and n/32 + n/32^2 + ... is below n/16.
 constexpr std::uint64_t PartialStates(std::uint64_t element_count) { return element_count / 16 + 16; }
 // The largest section for which `partials` are enough.
-constexpr std::uint64_t LargestSection(std::uint64_t partials) { return (partials - 16) * 16; }
+constexpr std::uint64_t LargestSection(std::uint64_t partials) {
+  return partials < 16 ? 0 : (partials - 16) * 16;
+}
+static_assert(PartialStates(LargestSection(1000)) == 1000);
 
 // By Algorithm; null where it does not serve the operator, and for kAuto.
-using Launchers = std::array<LaunchFunction, kAlgorithmCount>;
+using Launchers = std::array<SectionLaunchFunction, kAlgorithmCount>;
 
 struct LaunchersByOverflow {
   Launchers wide;     // states that cannot overflow
   Launchers natural;  // states as wide as the elements, for WRAP; null where there are none (natural_sum.h)
 
-  LaunchFunction For(Algorithm algorithm, const OperatorParameters& parameters) const {
+  SectionLaunchFunction For(Algorithm algorithm, const OperatorParameters& parameters) const {
     const auto i = static_cast<std::size_t>(algorithm);
     return parameters.wrap_overflow && natural[i] != nullptr ? natural[i] : wide[i];
   }

@@ -35,7 +35,7 @@ namespace warpfold::kernels::cuda::textbook {
 template <Operator Op>
 constexpr Launchers MakeLaunchers() {
   Launchers launchers{};
-  const auto set = [&](Algorithm algorithm, LaunchFunction launch) {
+  const auto set = [&](Algorithm algorithm, SectionLaunchFunction launch) {
     launchers[static_cast<int>(algorithm)] = launch;
   };
   set(Algorithm::kSingleBlockOrdered, LaunchSingleBlockOrdered<Op>);

@@ -94,47 +94,45 @@ std::string FoldsTwice(KernelRuns::Bench& bench, std::uint64_t seed) {
 
 // The end of a reduction alone: more nodes than ranges that are short enough to be folded here have.
 template <class Op>
-__global__ void FoldKernel(Range range, Geometry geometry, Workspace workspace) {
+__global__ void FoldKernel(Range range, UnitPlan plan, Workspace workspace) {
   auto* const edges = reinterpret_cast<typename Op::State*>(workspace.partials);
-  FoldPartials<NodeFolderFor<Op, TakesModulus<Op>>>(Op(), range, geometry, workspace, edges);
+  FoldPartials<FolderFor<Op, TakesModulus<Op>>>(Op(), range, plan, workspace, edges);
 }
 
 // The state of a subtree, of the states of edge leaves and units below it.
 template <class Op>
-typename Op::State StateOf(const Geometry& geometry, std::uint64_t first_leaf, NodePosition node,
+typename Op::State StateOf(const UnitPlan& plan, std::uint64_t first_leaf, NodePosition node,
                            const std::vector<typename Op::State>& partials) {
-  const std::uint64_t unit = node.index - geometry.first_unit;
-  if (node.level == geometry.unit_level && node.index >= geometry.first_unit && unit < geometry.units) {
-    return partials[geometry.edge_leaves() + unit];
+  const std::uint64_t unit = node.index - plan.first_unit;
+  if (node.level == plan.unit_level && node.index >= plan.first_unit && unit < plan.units) {
+    return partials[plan.edge_leaves() + unit];
   }
   if (node.level == 0) {
     const std::uint64_t leaf = node.index - first_leaf;
-    return partials[leaf < geometry.left_edge
-                        ? leaf
-                        : leaf - (std::uint64_t{geometry.units} << geometry.unit_level)];
+    return partials[leaf < plan.left_edge ? leaf : leaf - (std::uint64_t{plan.units} << plan.unit_level)];
   }
   const NodePosition left = {node.level - 1, 2 * node.index};
   const NodePosition right = {node.level - 1, 2 * node.index + 1};
-  return Op().Combine(StateOf<Op>(geometry, first_leaf, left, partials),
-                      StateOf<Op>(geometry, first_leaf, right, partials));
+  return Op().Combine(StateOf<Op>(plan, first_leaf, left, partials),
+                      StateOf<Op>(plan, first_leaf, right, partials));
 }
 
-// Folds partials of this geometry, of units of four leaves from leaf 1 on, which is the second of its unit.
+// Folds partials of this plan, of units of four leaves from leaf 1 on, which is the second of its unit.
 template <class Op>
 KernelRuns::Function Folds(std::uint32_t units, std::uint64_t right_edge) {
   using State = typename Op::State;
-  Geometry geometry;
-  geometry.unit_level = 2;
-  geometry.left_edge = 3;
-  geometry.first_unit = 1;
-  geometry.units = units;
-  geometry.right_edge = right_edge;
+  UnitPlan plan;
+  plan.unit_level = 2;
+  plan.left_edge = 3;
+  plan.first_unit = 1;
+  plan.units = units;
+  plan.right_edge = right_edge;
   Range range;
   range.first_leaf = 1;
-  range.leaf_count = geometry.edge_leaves() + (std::uint64_t{units} << geometry.unit_level);
+  range.leaf_count = plan.edge_leaves() + (std::uint64_t{units} << plan.unit_level);
   return [=](KernelRuns::Bench& bench, std::uint64_t seed) -> std::string {
     Random random(seed + 1);
-    std::vector<State> partials(2 * (geometry.edge_leaves() + units) + 1);  // and what they are folded into
+    std::vector<State> partials(2 * (plan.edge_leaves() + units) + 1);  // and what they are folded into
     for (std::size_t i = 0; i < partials.size(); ++i) {
       const auto element = static_cast<typename Op::Element>(random() % 1000 - 500);
       partials[i] = Op().Widen(Op().Lift(element, 0), 512 * i);
@@ -148,12 +146,11 @@ KernelRuns::Function Folds(std::uint32_t units, std::uint64_t right_edge) {
     workspace.node_stride = sizeof(State);
     workspace.node_count = static_cast<std::uint32_t>(nodes.size());
     constexpr unsigned kThreads = 128;
-    if (LaunchKernel<FoldKernel<Op>>({1, kThreads}, &bench.device, range, geometry, workspace) !=
-        cudaSuccess) {
+    if (LaunchKernel<FoldKernel<Op>>({1, kThreads}, &bench.device, range, plan, workspace) != cudaSuccess) {
       return bench.device.failure();
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const State expected = StateOf<Op>(geometry, range.first_leaf, nodes[i], kept);
+      const State expected = StateOf<Op>(plan, range.first_leaf, nodes[i], kept);
       if (std::memcmp(&folded[i], &expected, sizeof expected) != 0) return "wrong result";
     }
     return "";

@@ -57,7 +57,7 @@ KernelShape ShapeOf(ElementType type, bool ignore_nan, ElementShape elements) {
   shape.spec.shape = elements;
   shape.spec.ignore_nan = ignore_nan;
   shape.state_bytes = sizeof(typename Op::State);
-  if constexpr (std::is_same_v<NodeFolderFor<Op, TakesModulus<Op>>, NodeFolder<Op>>) {
+  if constexpr (std::is_same_v<FolderFor<Op, TakesModulus<Op>>, NodeFolder<Op>>) {
     shape.shared_states = NodeFolder<Op>::kSharedStates;
   }
   if constexpr (AccumulatingOperator<Op>) {
@@ -128,16 +128,16 @@ std::uint64_t SpareStates(std::uint32_t shared_states, std::initializer_list<std
 // How many states there are of such a range, all in all.
 std::uint64_t StatesOf(const KernelShape& shape, const Range& range, std::uint64_t leaf_elements,
                        std::uint32_t multiprocessors) {
-  Geometry geometry;
-  geometry.left_edge = range.leaf_count;
+  UnitPlan plan;
+  plan.left_edge = range.leaf_count;
   if (range.leaf_count > shape.warps || shape.is_exact) {
     const std::uint32_t level = Log2(shape.warps);
     const std::uint64_t resident = std::uint64_t{multiprocessors} * shape.blocks_per_multiprocessor;
-    geometry = PlanUnits(range, leaf_elements, level, level + shape.largest_level, resident,
-                         shape.is_exact ? resident : kManyUnits);
+    plan = PlanUnits(range, leaf_elements, level, level + shape.largest_level, resident,
+                     shape.is_exact ? resident : kManyUnits);
   }
-  return geometry.edge_leaves() + geometry.units + 1 +
-         SpareStates(shape.shared_states, {geometry.left_edge, geometry.right_edge, geometry.units + 1});
+  return plan.edge_leaves() + plan.units + 1 +
+         SpareStates(shape.shared_states, {plan.left_edge, plan.right_edge, plan.units + 1});
 }
 
 // Leaf counts up to `most`: the last ones, those where units become larger, and any.
