@@ -18,7 +18,9 @@
 // MemoryConnection, whose other questions wait until this one is answered.
 //
 // Processes: what is here belongs to the process that made it. In one that was forked from it all methods
-// answer FAILED_PRECONDITION, and destructors leave what the parent has registered as it is.
+// answer FAILED_PRECONDITION, and destructors leave what the parent has registered as it is. A fork takes the
+// connection from the new process (by a handler of pthread_atfork), so that the server forgets the memory when
+// the process that registered it ends, also while those live that were forked from it.
 //
 // A server that ends has forgotten what was registered; its tokens are then unknown to the next one. The next
 // registration connects to that, also while memory of before is still there, and goes on as before. After the
