@@ -91,6 +91,7 @@ class KeptArraysTest(unittest.TestCase):
             full = warpfold("put", "--target", server.address, str(self.file))
             self.assertEqual(full.returncode, 1)
             self.assertIn("RESOURCE_EXHAUSTED", full.stderr)
+            self.assertIn("seven eighths of resident_bytes = 1048576", full.stderr)
             beyond = self.folder / "small.npy"
             numpy.save(beyond, self.values[:100])
             self.file = beyond

@@ -106,8 +106,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         ttl: seconds without use after which the array goes. None: the server's own time.
         owner: whose it is, for quotas and lists; at most 128 printable ASCII characters.
 
-        Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA), UnimplementedError (NO_RESIDENT_ARRAYS),
-        and TypeError for what is not in the host's memory: iterators, files, arrays on a GPU, kept arrays.
+        Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA; ARRAY_TOO_LARGE where no wait makes room for
+        it), UnimplementedError (NO_RESIDENT_ARRAYS), and TypeError for what is not in the host's memory: iterators, files, arrays on a GPU, kept arrays.
         """
         check_one_target(self._targets)
         work = putting(array, matrix, ttl, owner, options)

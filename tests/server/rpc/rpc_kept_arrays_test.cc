@@ -43,7 +43,7 @@ TEST_F(ElsewhereTest, AnArrayThatDoesNotMatchItsHeaderIsNotKept) {
     EXPECT_EQ(Reason(status), "COUNT_MISMATCH");
     EXPECT_EQ(status.error_message(), absl::StrCat("element_count says ", announced, ", but 1000 arrived"));
   }
-  EXPECT_EQ(Reason(Put(Iota(1000), kPoolBytes / 4 + 1)), "OWNER_QUOTA");
+  EXPECT_EQ(Reason(Put(Iota(1000), kPoolBytes / 4 + 1)), "ARRAY_TOO_LARGE");
   EXPECT_EQ(List().arrays_size(), 0);
   Await([&] { return List().free_bytes() == kPoolBytes; });
   ExpectUnharmed();
