@@ -81,7 +81,8 @@ class KeptArraysTest(unittest.TestCase):
         with Server("--resident_bytes=16777216", "--admin_listen=127.0.0.1:0") as server:
             token = self.put(server, "--ttl=1")["token"]
             # Not by a list of arrays, for which the server sweeps.
-            wait_until(lambda: metric(server.ready_line, "warpfold_kept_array_bytes") == 0, "the end of the array")
+            wait_until(lambda: metric(server.ready_line, "warpfold_kept_array_bytes") == 0,
+                       "the end of the array")
             self.assertEqual(warpfold("delete", "--target", server.address, token).returncode, 1)
 
     def test_refusals(self):

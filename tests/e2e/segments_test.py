@@ -100,7 +100,8 @@ class SegmentsTest(TestCase):
             with self.subTest(shape):
                 array = numpy.zeros(shape, dtype=numpy.int32)
                 path = self.save("empty.npy", array)
-                products = [row["product"]["value"] for row in self.rows("--op", "product", "--axis", "-1", path)]
+                rows = self.rows("--op", "product", "--axis", "-1", path)
+                products = [row["product"]["value"] for row in rows]
                 self.assertEqual(products, array.prod(axis=-1).reshape(-1).tolist())
                 done = self.run_reduce("--op", "max,sum", "--axis", "-1", path, check=False)
                 self.assertEqual(done.stdout.splitlines(),
