@@ -13,7 +13,8 @@
 namespace warpfold {
 
 // Those of this process. A fork waits for the lock, so that it finds no descriptor that is open and not yet
-// here. The lock is the C library's: absl::Mutex keeps a list of a process' threads, which a fork loses.
+// here. The lock is the C library's, which takes no other one: absl::Mutex may, and at the fork another
+// thread may have that, which the new process is without.
 class OwnSocket::All {
  public:
   // Never destroyed: a process may fork while it ends.
