@@ -186,9 +186,10 @@ class Client {
 
   // Sends an array once and leaves it in the memory of the server's device, for ReduceReference. For a Client
   // of one target. `byte_count` of data must be a whole number of elements, matrices where there is a shape.
-  // RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA); UNIMPLEMENTED (NO_RESIDENT_ARRAYS). A call that ends by
-  // `keep_going`, its timeout or a broken connection may have been served before: what was kept then, and
-  // whose token nobody learned, goes at the end of its time_to_live.
+  // RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA; ARRAY_TOO_LARGE where no wait makes room for it);
+  // UNIMPLEMENTED (NO_RESIDENT_ARRAYS). A call that ends by `keep_going`, its timeout or a broken connection
+  // may have been served before: what was kept then, and whose token nobody learned, goes at the end of its
+  // time_to_live.
   absl::StatusOr<ResidentArray> PutBytes(ElementType type, std::optional<MatrixShape> matrix_shape,
                                          std::span<const std::byte> data, const PutOptions& put = {},
                                          const CallOptions& options = {});

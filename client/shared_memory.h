@@ -11,14 +11,17 @@
 //
 //   client.ReduceReference(spec, warpfold::ElementType::kFloat32, {memory->token(), 0, count});
 //
-// Threads: all methods may be called from any thread at the same time, and each waits for the server: some 50
-// ms for each GiB of host memory on a GPU. UNAVAILABLE after two minutes without an answer, and from then on.
-// Of CallOptions, the timeout, `stop` and `keep_going` count here, as in other calls, also before the server
-// is asked: what it registers after such an end is given back. `keep_going` must not use the
-// MemoryConnection, whose other questions wait until this one is answered.
+// Threads: all methods may be called from any thread at the same time, and each waits for the server: some 80
+// ms for each GiB of host memory on a GPU, or 700 where nobody has written to it. UNAVAILABLE after two
+// minutes without an answer, and from then on. Of CallOptions, the timeout, `stop` and `keep_going` count
+// here, as in other calls, also before the server is asked: what it registers after such an end is given
+// back. `keep_going` must not use the MemoryConnection, whose other questions wait until this one is
+// answered.
 //
 // Processes: what is here belongs to the process that made it. In one that was forked from it all methods
-// answer FAILED_PRECONDITION, and destructors leave what the parent has registered as it is.
+// answer FAILED_PRECONDITION, and destructors leave what the parent has registered as it is. A fork takes the
+// connection from the new process (by a handler of pthread_atfork), so that the server forgets the memory
+// when the process that registered it ends, also while those live that were forked from it.
 //
 // A server that ends has forgotten what was registered; its tokens are then unknown to the next one. The next
 // registration connects to that, also while memory of before is still there, and goes on as before. After the

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -43,15 +45,28 @@ absl::StatusOr<std::vector<std::uint64_t>> ReadLengths(const std::string& path) 
   return lengths;
 }
 
-// The length of the axis, which must be the last one: along others segments would not be consecutive.
-absl::StatusOr<std::uint64_t> LengthAlong(std::int64_t axis, const std::vector<std::uint64_t>& shape) {
+// A file of a hundred bytes can name more rows of no elements than there is memory for their lengths: 1 GiB.
+constexpr std::uint64_t kMaxEmptyRows = std::uint64_t{1} << 27;
+
+// The rows along the axis, which must be the last one: along others segments would not be consecutive. Where
+// that has no elements, rows cannot be counted by elements, and the cut is by `lengths`, which this fills.
+absl::StatusOr<SegmentCut> CutAlong(std::int64_t axis, const std::vector<std::uint64_t>& shape,
+                                    std::vector<std::uint64_t>& lengths) {
   const auto last = static_cast<std::int64_t>(shape.size()) - 1;
   if (last < 0) return Refuse("--axis needs an .npy file that has axes");
   if (axis != last && axis != -1) {
     return Refuse(absl::StrCat("--axis must be the array's last axis, ", last, " or -1"));
   }
-  if (shape.back() == 0) return Refuse("--axis: the axis has no elements");
-  return shape.back();
+  if (shape.back() > 0) return SegmentCut{.length = shape.back()};
+  std::uint64_t rows = 1;
+  for (const std::uint64_t length : std::span(shape).first(shape.size() - 1)) {
+    if (__builtin_mul_overflow(rows, length, &rows) || rows > kMaxEmptyRows) {
+      return Refuse(absl::StrCat("--axis: more than ", kMaxEmptyRows, " rows of no elements"));
+    }
+  }
+  if (rows == 0) return SegmentCut{.length = 1};  // any cut has no segments then
+  lengths.assign(rows, 0);
+  return SegmentCut{.lengths = lengths};
 }
 
 // Prints results as they come.
@@ -163,9 +178,9 @@ int RunSegments(const Server& server, const ReduceFlags& flags) {
       return ReportInputError(name, status);
   }
   if (flags.axis.has_value()) {
-    const absl::StatusOr<std::uint64_t> length = LengthAlong(*flags.axis, input->shape);
-    if (!length.ok()) return ReportInputError(name, length.status());
-    cut.length = *length;
+    const absl::StatusOr<SegmentCut> along = CutAlong(*flags.axis, input->shape, lengths);
+    if (!along.ok()) return ReportInputError(name, along.status());
+    cut = *along;
   }
   Spec spec = flags.spec;
   spec.matrix_shape = input->matrix_shape;

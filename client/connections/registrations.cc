@@ -81,6 +81,8 @@ absl::StatusOr<Registration> Registrations::Register(const v1::MemoryRequest& re
   absl::StatusOr<std::string> token = RegisterInTurn(request, descriptor, patience);
   // The server may have hung up long before it was asked.
   if (hung_up_) token = RegisterInTurn(request, descriptor, patience);
+  // What is asked meanwhile whether to go on may have forked, and have gone on in the new process, too.
+  if (absl::Status status = CheckProcess(); !status.ok()) return status;
   if (!token.ok()) return token.status();
   const absl::MutexLock lock(&mutex_);
   ++registered_;
@@ -100,11 +102,15 @@ void Registrations::Unregister(const Registration& registration) {
   EndTurn();
 }
 
+absl::Status Registrations::CheckProcess() const {
+  if (IsOwnProcess()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this process was forked from the one that has connected to the memory socket: connect after the fork");
+}
+
 absl::Status Registrations::TakeTurn(const Patience& patience) {
   // Before the lock, which a thread may have had that this process is without.
-  if (!IsOwnProcess()) {
-    return absl::FailedPreconditionError("the connection to the memory socket is another process's");
-  }
+  if (absl::Status status = CheckProcess(); !status.ok()) return status;
   while (true) {
     if (absl::Status status = patience.Check(); !status.ok()) return status;
     const absl::MutexLock lock(&mutex_);
@@ -115,6 +121,7 @@ absl::Status Registrations::TakeTurn(const Patience& patience) {
 }
 
 void Registrations::EndTurn() {
+  if (!IsOwnProcess()) return;
   do {
     // A server that owes an answer already is not waited for again.
     const CallOptions farewell = {.timeout = owed_.empty() ? kLongestFarewell : absl::ZeroDuration()};
@@ -134,16 +141,14 @@ absl::Status Registrations::ConnectInTurn(const Patience& patience) {
   address.sun_family = AF_UNIX;
   if (path_.size() >= sizeof(address.sun_path)) return absl::InvalidArgumentError("the path is too long");
   path_.copy(address.sun_path, path_.size());
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return Broken("cannot be made", errno);
-  absl::Cleanup closes = [fd] { close(fd); };
-  while (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  if (!socket_.Open(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK)) return Broken("cannot be made", errno);
+  absl::Cleanup closes = [this] { socket_.Close(); };
+  while (connect(socket_.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno != EAGAIN) return Broken("cannot be connected to", errno);
     if (absl::Status status = patience.Check(); !status.ok()) return status;
     absl::SleepFor(kConnectPause);
   }
   std::move(closes).Cancel();
-  fd_ = fd;
   const absl::MutexLock lock(&mutex_);
   ++connections_;
   registered_ = 0;
@@ -154,13 +159,13 @@ absl::Status Registrations::ConnectInTurn(const Patience& patience) {
 absl::StatusOr<std::string> Registrations::RegisterInTurn(const v1::MemoryRequest& request,
                                                           std::optional<int> descriptor, Patience& patience) {
   hung_up_ = false;
-  if (fd_ < 0) {
+  if (socket_.descriptor() < 0) {
     if (absl::Status status = ConnectInTurn(patience); !status.ok()) return status;
   }
   // A question may have been given up, by a status or by what keep_going throws, and nobody may ask again for
   // long. Closing the connection makes the server forget what it registers too late.
   const absl::Cleanup forget = [this] {
-    if (!owed_.empty() && !IsUsed()) Close();
+    if (IsOwnProcess() && !owed_.empty() && !IsUsed()) Close();
   };
   if (absl::Status status = GiveBack(patience); !status.ok()) return status;
   return Ask(request, descriptor, patience);
@@ -185,7 +190,7 @@ void Registrations::SendFarewells() {
   while (const std::optional<std::string> token = NextToGiveBack()) {
     v1::MemoryRequest request;
     request.mutable_unregister()->set_token(*token);
-    const int error = SendWith(fd_, request.SerializeAsString(), std::nullopt);
+    const int error = SendWith(socket_.descriptor(), request.SerializeAsString(), std::nullopt);
     if (error == 0) {
       owed_.push_back(Owed::kFarewell);
       continue;
@@ -222,7 +227,7 @@ absl::Status Registrations::TakeOwed(Patience& patience) {
 absl::StatusOr<std::string> Registrations::Ask(const v1::MemoryRequest& request,
                                                std::optional<int> descriptor, Patience& patience) {
   if (!IsInStep()) return Broken("has failed before", EPIPE);
-  if (const int error = SendWith(fd_, request.SerializeAsString(), descriptor); error != 0) {
+  if (const int error = SendWith(socket_.descriptor(), request.SerializeAsString(), descriptor); error != 0) {
     if (!IsHangUp(error)) return NotSent(error);
     Break(error);
     return Broken("cannot be written to", error);
@@ -236,7 +241,7 @@ absl::StatusOr<std::string> Registrations::Ask(const v1::MemoryRequest& request,
 }
 
 absl::Status Registrations::AwaitAnswer(Patience& patience) {
-  absl::Status status = patience.AwaitAnswer(fd_);
+  absl::Status status = patience.AwaitAnswer(socket_.descriptor());
   if (absl::IsUnavailable(status)) Break(ETIMEDOUT);
   return status;
 }
@@ -245,7 +250,7 @@ absl::Status Registrations::AwaitAnswer(Patience& patience) {
 absl::StatusOr<std::string> Registrations::TakeAnswer() {
   owed_.pop_front();
   std::array<char, kMaxAnswerBytes> bytes;
-  const ssize_t size = recv(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  const ssize_t size = recv(socket_.descriptor(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (size <= 0) {
     const int error = size < 0 ? errno : ECONNRESET;
     Break(error);
@@ -276,8 +281,7 @@ bool Registrations::IsUsed() {
 }
 
 void Registrations::Close() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
+  socket_.Close();
   owed_.clear();
 }
 

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "client/connections/own_socket.h"
 #include "client/connections/patience.h"
 #include "client/options.h"
 #include "warpfold/v1/memory.pb.h"
@@ -33,12 +34,12 @@ struct Registration {
 // The connection of this process to the memory socket, and what is registered over it. Lives as long as
 // anything that was. Answers have no names: the server gives them in
 // the order of the questions, and what it still owes is remembered. Threads: any; one at a time has the turn
-// to ask. Processes: only the one that has made it; another one that has a copy, from a fork, shares the
-// connection with it, and must leave the connection alone.
+// to ask. Processes: only the one that has made it; another one that has a copy, from a fork, is without the
+// connection, since the server forgets the memory when no process has that any more.
 class Registrations {
  public:
   explicit Registrations(std::string path) : path_(std::move(path)) {}
-  ~Registrations() { Close(); }
+  ~Registrations() = default;
   Registrations(const Registrations&) = delete;
   Registrations& operator=(const Registrations&) = delete;
 
@@ -63,6 +64,8 @@ class Registrations {
   enum class Owed { kToken, kFarewell };
 
   bool IsOwnProcess() const { return getpid() == process_; }
+  // FAILED_PRECONDITION in a process that was forked.
+  absl::Status CheckProcess() const;
   absl::Status TakeTurn(const Patience& patience);
   void EndTurn();
   bool TryEndTurn();
@@ -80,7 +83,7 @@ class Registrations {
   absl::Status AwaitAnswer(Patience& patience);
   absl::StatusOr<std::string> TakeAnswer();
   void Break(int error);
-  bool IsInStep() const { return fd_ >= 0 && !broken_; }
+  bool IsInStep() const { return socket_.descriptor() >= 0 && !broken_; }
   bool IsUsed();
   void Close();
 
@@ -93,7 +96,7 @@ class Registrations {
   int registered_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> given_back_ ABSL_GUARDED_BY(mutex_);  // tokens that the server has to forget
 
-  int fd_ = -1;            // without a connection the next question makes one
+  OwnSocket socket_;       // without a connection the next question makes one
   bool broken_ = false;    // questions and answers are not in step any more
   bool hung_up_ = false;   // the last question has found the connection closed by the server
   bool is_full_ = false;   // the connection takes no more farewells for now

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "client/connections/status.h"
@@ -293,6 +294,29 @@ TEST_F(MemoryConnectionTest, AProcessThatWasForkedLeavesItsParentsMemoryAlone) {
   const auto other = connection_.Allocate(4096);
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token(), other->token()));
+}
+
+TEST_F(MemoryConnectionTest, AForkInTheMiddleOfAQuestionLeavesItToItsProcess) {
+  peer_.SetHanging(true);
+  pid_t child = -1;
+  int questions = 0;
+  const auto keep_going = [&] {
+    // The third one is that of the wait for the answer.
+    if (++questions == 3) child = fork();
+    if (child > 0) peer_.SetHanging(false);
+    return true;
+  };
+  const auto memory = connection_.Allocate(4096, {.keep_going = keep_going});
+  if (child == 0) {
+    const absl::Status status = memory.status();
+    const bool is_told = absl::IsFailedPrecondition(status) && absl::StrContains(status.message(), "forked");
+    std::_Exit(is_told ? 0 : 1);
+  }
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token()));
 }
 
 TEST_F(MemoryConnectionTest, ADestructorDoesNotWaitForAServerThatHangs) {

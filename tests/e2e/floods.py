@@ -34,6 +34,15 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
+def varint(value: int) -> bytes:
+    """As HPACK and Protocol Buffers have integers: seven bits at a time."""
+    encoded = bytearray()
+    while value >= 128:
+        encoded.append(value % 128 + 128)
+        value //= 128
+    return bytes(encoded) + bytes([value])
+
+
 ACKNOWLEDGEMENT = frame(_SETTINGS, _ACK, 0)
 BEGINNING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(_SETTINGS, 0, 0)
 
@@ -107,13 +116,8 @@ def continuations() -> Iterator[bytes]:
 def long_string() -> Iterator[bytes]:
     """One header whose value has 100 MB."""
     size = 100_000_000
-    encoder = bytearray([0x7F])  # a length of more than 7 bits, not Huffman-coded
-    rest = size - 127
-    while rest >= 128:
-        encoder.append(rest % 128 + 128)
-        rest //= 128
-    encoder.append(rest)
-    yield frame(_HEADERS, 0, 1, _HEADER_BLOCK + b"\x00\x03x-y" + bytes(encoder))
+    length = b"\x7f" + varint(size - 127)  # of more than 7 bits, not Huffman-coded
+    yield frame(_HEADERS, 0, 1, _HEADER_BLOCK + b"\x00\x03x-y" + length)
     piece = frame(_CONTINUATION, 0, 1, b"a" * _LARGEST_FRAME)
     yield from itertools.repeat(piece, size // _LARGEST_FRAME)
     yield frame(_CONTINUATION, _END_HEADERS, 1, b"a" * (size % _LARGEST_FRAME))

@@ -7,6 +7,7 @@ import itertools
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -19,6 +20,7 @@ from floods import Flood, resident_bytes
 from http2_client import Connection
 from keys import make_keys
 
+_INVALID_ARGUMENT = "3"
 _MEBIBYTE = 2**20
 _TIMEOUT_S = 60  # and the time in which memory comes back
 
@@ -144,6 +146,31 @@ class FloodsTest(TestCase):
             resets = (kind for kind in floods.frame_types(connection) if kind == floods.RST_STREAM)
             self.assertEqual(sum(1 for _ in itertools.islice(resets, calls)), calls)  # or a timeout
             self.assert_served(server)
+
+    def test_unknown_fields_are_not_kept_for_who_takes_no_answer(self):
+        """40 headers of 3 MiB: 12 MiB more, and 672 where the server parses such headers and keeps them."""
+        calls = 40
+        with Server() as server, Connection(server.address) as connection:
+            before = resident_bytes(server.process.pid)
+            connection.close_window()
+            streams = [self.send_unknown_fields(connection, 3 * _MEBIBYTE) for _ in range(calls)]
+            self.assertLess(resident_bytes(server.process.pid) - before, 60 * _MEBIBYTE)
+            self.assertEqual(connection.await_ends(calls, _TIMEOUT_S), calls)
+            self.assertEqual({connection.headers[stream]["grpc-status"] for stream in streams},
+                             {_INVALID_ARGUMENT})
+            self.assert_served(server)
+
+    def send_unknown_fields(self, connection: Connection, size: int) -> int:
+        """A Reduce of no elements whose header has so many bytes that say nothing."""
+        spec = bytes.fromhex("0a 05 0a 01 01 10 01")  # the sum, of int32
+        header = spec + b"\x80\x7d\x00" * (size // 3)
+        messages = (b"\x0a" + floods.varint(len(header)) + header, bytes.fromhex("12 00"))
+        stream = connection.begin("/warpfold.v1.ReductionService/Reduce")
+        for message in messages:
+            connection.send(stream, struct.pack(">BI", 0, len(message)) + message)
+        if stream not in connection.ended:
+            connection.half_close(stream)
+        return stream
 
     def test_again_and_again(self):
         with Server() as server:

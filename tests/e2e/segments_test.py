@@ -94,6 +94,20 @@ class SegmentsTest(TestCase):
         done = self.run_reduce("--op", "max,sum", "--segment_lengths", lengths, array, check=False)
         self.assertIn("OUT_OF_RANGE: 2 results are missing", done.stderr)
 
+    def test_rows_of_no_elements(self):
+        """As NumPy has them: the operator's identity for each, or its error of no elements."""
+        for shape in ((4, 0), (2, 3, 0), (0,), (0, 0), (0, 3)):
+            with self.subTest(shape):
+                array = numpy.zeros(shape, dtype=numpy.int32)
+                path = self.save("empty.npy", array)
+                rows = self.rows("--op", "product", "--axis", "-1", path)
+                products = [row["product"]["value"] for row in rows]
+                self.assertEqual(products, array.prod(axis=-1).reshape(-1).tolist())
+                done = self.run_reduce("--op", "max,sum", "--axis", "-1", path, check=False)
+                self.assertEqual(done.stdout.splitlines(),
+                                 [f"{row} max EMPTY_ARRAY sum 0" for row in range(len(products))])
+                self.assertEqual(done.returncode, 1 if products else 0)
+
     def test_bad_usage(self):
         array = self.save("array.npy", numpy.zeros((3, 4), dtype=numpy.int32))
         lengths = self.save("lengths.npy", numpy.array([1.0]))
@@ -107,9 +121,12 @@ class SegmentsTest(TestCase):
                           ["--streams", "2", "--segment_length", "4", array]):
             done = self.run_reduce("--op", "sum", *arguments, check=False)
             self.assertEqual(done.returncode, 2, (arguments, done.stderr))
-        empty = self.save("empty.npy", numpy.zeros((3, 0), dtype=numpy.int32))
-        done = self.run_reduce("--op", "sum", "--axis", "1", empty, check=False)
-        self.assert_exit(2, done, "empty.npy", "the axis has no elements")
+        many = str(self.folder / "many.npy")
+        with open(many, "wb") as file:
+            numpy.lib.format.write_array_header_1_0(
+                file, {"descr": "<i4", "fortran_order": False, "shape": (2**40, 0)})
+        done = self.run_reduce("--op", "sum", "--axis", "1", many, check=False)
+        self.assert_exit(2, done, "many.npy", "more than 134217728 rows of no elements")
         for arguments in (["--segment_length", "5", array],
                           ["--segment_length", "4", "--matrix", "3x4", array]):
             done = self.run_reduce("--op", "sum", *arguments, check=False)

@@ -80,9 +80,9 @@ refused UNSUPPORTED_TYPE reduce --op matrix_product --iota 1000
 refused OVERFLOW reduce --op product --random 1000 --dtype int32
 refused EMPTY_ARRAY reduce --op max --iota 0
 refused UNKNOWN_MEMORY reduce --op sum --array 00000000000000000000000000000000
-# Larger than all that may be kept; then a client that falls silent.
+# Larger than what one client may keep; then a client that falls silent.
 head -c $((80 << 20)) /dev/zero >"$folder/large"
-refused OWNER_QUOTA put --dtype float32 "$folder/large"
+refused ARRAY_TOO_LARGE put --dtype float32 "$folder/large"
 { head -c $((4 << 20)) /dev/zero; sleep 4; } | refused IDLE reduce --op sum --dtype int32 -
 pages after
 

@@ -21,7 +21,7 @@ _SUFFIXES = {"/metrics": "metrics.txt", "/statusz": "statusz.html", "/healthz": 
              "/readyz": "readyz.txt"}
 _OF_A_GPU = ("warpfold_device_memory_used_bytes", "warpfold_device_memory_bytes",
              "warpfold_device_temperature_celsius")
-_REASONS = ("UNSUPPORTED_TYPE", "OVERFLOW", "EMPTY_ARRAY", "UNKNOWN_MEMORY", "OWNER_QUOTA", "IDLE")
+_REASONS = ("UNSUPPORTED_TYPE", "OVERFLOW", "EMPTY_ARRAY", "UNKNOWN_MEMORY", "ARRAY_TOO_LARGE", "IDLE")
 _METHODS = ("Reduce", "ReduceArray", "PutArray")
 
 

@@ -61,6 +61,42 @@ def test_parts_are_those_of_numpy(client):
         assert "2990, 7" in repr(kept[10:])
 
 
+@pytest.mark.parametrize("shape", [(7, 3000), (-1, 7), (3000, -1), (50, 60, 7), (21000,), (1, 21000, 1)])
+@pytest.mark.parametrize("as_tuple", [False, True])
+def test_a_shape_for_an_array_that_is_known_by_its_token(client, keeper, shape, as_tuple):
+    expected = X.reshape(shape)
+    with client.put(X) as kept, warpfold.connect(keeper.address) as stranger:
+        flat = stranger.array(kept.token)
+        assert flat.shape == (21000,)
+        shaped = flat.reshape(shape) if as_tuple else flat.reshape(*shape)
+        assert shaped.shape == expected.shape and flat.shape == (21000,)
+        assert (shaped.argmax(axis=-1) == expected.argmax(-1)).all()
+        part = flat[700:1400].reshape(-1, 7)
+        assert (part.sum(axis=1) == client.sum(X[100:200], axis=1)).all()
+        assert shaped[:1].reshape(-1).max() == expected[:1].max()
+        # The array is still its owner's to delete, and all of it is what goes.
+        assert not hasattr(shaped, "delete") and not hasattr(shaped, "__exit__")
+        assert [info.nbytes for info in client.arrays()] == [X.nbytes]
+
+
+def test_shapes_are_those_that_numpy_takes(client):
+    for x in (X[:4, :3], X[:0], X[0, :1], X[0, 0]):
+        with client.put(x) as kept:
+            for shape in ((), (1,), (12,), (0,), (-1,), (3, -1), (0, -1), (-1, 0), (0, 3), (5, -1), (-1, -1),
+                          (-2,), (2**40, 2**40), ([4, 3],), ((4, 3),), (4, (3,)), (numpy.int8(4), 3)):
+                try:
+                    expected = x.reshape(*shape).shape
+                except (TypeError, ValueError) as error:
+                    with pytest.raises(type(error)):
+                        kept.reshape(*shape)
+                else:
+                    assert kept.reshape(*shape).shape == expected
+            with pytest.raises(ValueError, match=r"cannot reshape array of size \d+ into shape \(5,7\)"):
+                kept.reshape(5, 7)
+            with pytest.raises(TypeError):
+                kept.reshape(2.5)
+
+
 def test_matrices(client):
     x = numpy.random.default_rng(9).normal(size=(40, 3, 3))
     with client.put(x, matrix=True) as kept:
@@ -68,6 +104,9 @@ def test_matrices(client):
         assert (kept[10:20].reduce(["max"], matrix=True)["max"] == x[10:20].max(0)).all()
         again = client.array(kept.token)
         assert again.shape == (40, 3, 3)
+        assert (again.reshape(8, 5, 3, 3).matrix_product() == client.matrix_product(x)).all()
+        with pytest.raises(ValueError, match="not of 2 x 2"):
+            again.reshape(90, 2, 2).matrix_product()
         for call in (kept.sum, again[3:].argmax, lambda: client.sum(kept, -1), lambda: kept.reduce(["sum"])):
             with pytest.raises(ValueError, match=r"^the array was put as matrices of 3 x 3, which reduce\("):
                 call()

@@ -106,8 +106,9 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         ttl: seconds without use after which the array goes. None: the server's own time.
         owner: whose it is, for quotas and lists; at most 128 printable ASCII characters.
 
-        Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA), UnimplementedError (NO_RESIDENT_ARRAYS),
-        and TypeError for what is not in the host's memory: iterators, files, arrays on a GPU, kept arrays.
+        Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA; ARRAY_TOO_LARGE where no wait makes room),
+        UnimplementedError (NO_RESIDENT_ARRAYS), and TypeError for what is not in the host's memory:
+        iterators, files, arrays on a GPU, kept arrays.
         """
         check_one_target(self._targets)
         work = putting(array, matrix, ttl, owner, options)
@@ -115,7 +116,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         return kept
 
     def array(self, token: bytes, *, timeout: float | None = None) -> ResidentArray:
-        """The array of a ResidentArray's token: of one dimension, or of three if it is of matrices.
+        """The array of a ResidentArray's token: of one dimension, or of three if it is of matrices. Its
+        reshape gives it another shape.
 
         Raises NotFoundError where the server keeps none of this token, and ValueError of a client of several
         targets.

@@ -8,8 +8,18 @@ import contextlib
 import functools
 import inspect
 import math
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NamedTuple,
+    NoReturn,
+    ParamSpec,
+    SupportsIndex,
+    TypeVar,
+)
 
 from warpfold import _native, forks
 from warpfold.arrays import ArrayElsewhere, Elements, Reference
@@ -63,7 +73,7 @@ def _bound(method: Callable[Concatenate[Methods[V, R], Any, P], T]) \
 
 
 class ArrayPart(ArrayElsewhere, Generic[V, R]):
-    """Adjacent rows of an array that a server keeps, or all of them: array[begin:end].
+    """Adjacent rows of an array that a server keeps, or all of them: array[begin:end], array.reshape(shape).
 
     Its methods are those of the client, and say there what they take and answer; a client's methods take it
     for an array, too. Where the array was deleted or has expired they raise NotFoundError (UNKNOWN_MEMORY).
@@ -155,7 +165,26 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
         assert whole.reference is not None
         row_bytes = math.prod(self.shape[1:]) * element_bytes(whole.type)
         offset = whole.reference.byte_offset + (begin * row_bytes if rows else 0)
-        reference = Reference(whole.reference.token, offset, math.prod(shape))
+        return self._view(shape, offset)
+
+    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> ArrayPart[V, R]:
+        """The same elements in this shape, as numpy.ndarray.reshape takes one: integers or a tuple, of which
+        one may be -1. Nothing is copied or sent, and it is deleted with the array, as a part is.
+
+        What Client.array has by a token has the shape of no array that was put: reshape gives it one, for
+        axis= and parts. Raises ValueError for a shape of another number of elements.
+        """
+        import numpy
+
+        assert self._elements.reference is not None
+        # NumPy's own rules and errors; a single element that is repeated without memory.
+        shaped = numpy.broadcast_to(numpy.bool_(False), self.size).reshape(*shape)  # type: ignore[arg-type]
+        return self._view(shaped.shape, self._elements.reference.byte_offset)
+
+    def _view(self, shape: tuple[int, ...], byte_offset: int) -> ArrayPart[V, R]:
+        whole = self._elements
+        assert whole.reference is not None
+        reference = Reference(whole.reference.token, byte_offset, math.prod(shape))
         return ArrayPart(self._client, Elements(whole.type, whole.dtype, whole.way, shape=shape,
                                                 reference=reference, kept_as=whole.kept_as))
 

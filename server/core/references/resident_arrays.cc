@@ -52,6 +52,8 @@ struct ResidentArrays::Pool {
     share->second.bytes -= bytes;
     if (--share->second.arrays == 0) shares.erase(share);
   }
+  // What a party may have of a pool that is empty otherwise: the last eighth is not for it.
+  std::uint64_t MostOfOneParty() const { return ranges.bytes() - ranges.bytes() / 8; }
   // Whether a party may have `bytes` more, if they are free: it has at most half then, or an eighth is left.
   bool MayTakeLocked(const Share& share, std::uint64_t bytes) const {
     const std::uint64_t all = ranges.bytes();
@@ -133,9 +135,17 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
   // The last array may end with the memory, and so take less: whoever may have all may have that, too.
   const std::uint64_t quota = limits_.owner_bytes;
   const bool is_bound = quota < pool_->ranges.bytes();
-  if (kept.byte_count > quota || (is_bound && (taken > quota || owned > quota - taken))) {
-    return Exhausted(reason::kOwnerQuota, "the owner's arrays would exceed ", "resident_owner_bytes",
-                     limits_.owner_bytes);
+  if (is_bound && taken > quota) {
+    return Exhausted(reason::kArrayTooLarge, "no wait makes room for it: an owner's arrays may take ",
+                     "resident_owner_bytes", quota);
+  }
+  if (taken > pool_->MostOfOneParty()) {
+    return Exhausted(reason::kArrayTooLarge,
+                     "no wait makes room for it: one client may have seven eighths of ", "resident_bytes",
+                     pool_->ranges.bytes());
+  }
+  if (is_bound && owned > quota - taken) {
+    return Exhausted(reason::kOwnerQuota, "the owner's arrays would exceed ", "resident_owner_bytes", quota);
   }
   const Pool::Share share = Pool::Of(pool_->parties, kept.party);
   if (!pool_->MayTakeOneLocked(share)) {

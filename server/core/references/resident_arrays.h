@@ -78,7 +78,8 @@ class ResidentArrays {
   void Open(std::vector<std::unique_ptr<kernels::Memory>> memories, const Limits& limits);
 
   // Room for an array, perhaps that of one that has expired. Nobody can name it yet; given back when the last
-  // pointer to it goes. UNIMPLEMENTED (NO_RESIDENT_ARRAYS), RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA).
+  // pointer to it goes. UNIMPLEMENTED (NO_RESIDENT_ARRAYS), RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA,
+  // or ARRAY_TOO_LARGE where there would be no room either if all else were deleted).
   absl::StatusOr<std::shared_ptr<const NamedMemory>> Reserve(const Request& request, absl::Time now);
 
   // The array is complete: returns its token.

@@ -47,7 +47,7 @@ def _over_sizes(titles: dict, results: m.Results) -> str:
 BLOCKS: dict[str, Callable[[m.Results], str]] = {
     "runs": tables.runs, "goals": goals.table, "kernel_charts": _kernel_charts, "at_large": tables.at_large,
     "ladder": tables.ladder, "from_host": tables.from_host, "cpu": tables.cpu,
-    "way_in": tables.way_in, "way_in_goals": lambda results: way_in_goals.table(results.way_in),
+    "way_in": tables.way_in, "way_in_goals": way_in_goals.table,
     "to_cub": functools.partial(_over_sizes, {"cub": "Times CUB with the same contract, over size",
                                               "cub_native": "Times CUB as it comes, over size"}),
     "ceiling_share": functools.partial(_over_sizes, {"ceiling": "Of the ceiling, over size"}),

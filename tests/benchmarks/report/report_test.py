@@ -194,8 +194,8 @@ class GoalsTest(unittest.TestCase):
 
 class WayInGoalsTest(unittest.TestCase):
 
-    def rows(self, *lines) -> dict:
-        table = cells(way_in_goals.table(list(lines)))
+    def rows(self, *lines, kernels=()) -> dict:
+        table = cells(way_in_goals.table(m.pick([])._replace(way_in=list(lines), kernels=list(kernels))))
         return {row[0]: row[1:] for row in table[1:] if row[2] != "no results"}
 
     def load(self, case: str, side: str = "warpfold", **keys) -> dict:
@@ -227,6 +227,16 @@ class WayInGoalsTest(unittest.TestCase):
         self.assertEqual(rows["kept array, 4 GiB: us beyond the kernel"],
                          ["at most 100", "0 of 1", "150", "cuda:0, unix, resident"])
 
+    def test_rows_of_kept_arrays_are_compared_with_the_ceiling_of_their_device_and_size(self):
+        gpu = {"server": f"cuda:0 {m.GPU}"}
+        rows = self.rows(self.load("rows_of_1_kib", gbps=200.0, **gpu),
+                         self.load("rows_of_1024_kib", gbps=4550.0, **gpu),
+                         self.load("rows_of_16_kib", gbps=1.0), self.load("rows_streamed", gbps=1.0, **gpu),
+                         kernels=[line(), *(line(**{"ceiling_gbps": 1.0, **other}) for other in (
+                             {"log2": 20}, {"dtype": "int8"}, {"operator": "min"}))])
+        what = "rows of 1 KiB to 1 MiB of a kept array of 1 GiB, whole calls: of the ceiling"
+        self.assertEqual(rows, {what: ["0.9", "1 of 2", "0.04", "cuda:0, unix, rows_of_1_kib"]})
+
     def test_small_calls(self):
         rows = self.rows(self.load("empty_call", p50_us=80.0), self.load("array_4_kib", p50_us=100.0),
                          self.load("array_after_pause", max_us=4900.0),
@@ -235,7 +245,7 @@ class WayInGoalsTest(unittest.TestCase):
         self.assertEqual([row[2] for row in rows.values()], ["1.25", "2.5", "6", "2.5"])
 
     def test_no_figures_no_goals(self):
-        self.assertEqual(way_in_goals.table([]), tables.NO_RESULTS)
+        self.assertEqual(way_in_goals.table(m.pick([])), tables.NO_RESULTS)
 
 
 class ChartsTest(unittest.TestCase):

@@ -1,12 +1,17 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The goals of the way in, and how far a run of way_in.py reaches them. Figures compare lines of that run."""
+"""The goals of the way in, and how far a run of way_in.py reaches them.
+
+Figures compare lines of that run, but for the ceiling of the device's memory, which is the kernels' run's.
+"""
 
 from typing import Iterable, NamedTuple, Optional
 
+from report import measurements as m
 from report import tables
 
 _IN_PLACE_BYTES = 4 << 30
+_KEPT_ROWS = ("rows_of_1_kib", "rows_of_16_kib", "rows_of_128_kib", "rows_of_1024_kib")
 
 
 class _Figure(NamedTuple):
@@ -24,8 +29,10 @@ class _Goal(NamedTuple):
 class _Run:
     """Lines by what they are of."""
 
-    def __init__(self, lines: list):
-        self._lines = lines
+    def __init__(self, results: m.Results):
+        lines = self._lines = results.way_in
+        self._ceilings = {(line["device"], line["dtype"], line["bytes"]): line["ceiling_gbps"]
+                          for line in results.kernels if line["operator"] == "sum"}
         self._found = {(line["server"], line["transport"], line["case"], line["streams"], line["side"]): line
                        for line in lines}
 
@@ -42,6 +49,10 @@ class _Run:
         return max((other["gbps"] for other in self.of(("streams",), "warpfold")
                     if (other["server"], other["transport"]) == (line["server"], line["transport"])),
                    default=0.0)
+
+    def ceiling_gbps(self, line: dict) -> Optional[float]:
+        """What the device reads at most, in a sum of as many bytes of the same type."""
+        return self._ceilings.get((line["server"].split(" ", 1)[-1], line["dtype"], line["bytes"]))
 
 
 def _where(line: dict) -> str:
@@ -90,7 +101,13 @@ def _in_place(run: _Run) -> list:
         beyond, call = beyond_kernel(line), run.beside(line, "empty_call")
         return None if beyond is None or call is None else beyond - call["p50_us"]
 
+    def to_ceiling(line: dict) -> Optional[float]:
+        ceiling = run.ceiling_gbps(line)
+        return line["gbps"] / ceiling if ceiling else None
+
     return [
+        _Goal("rows of 1 KiB to 1 MiB of a kept array of 1 GiB, whole calls: of the ceiling", 0.9,
+              _figures(run.of(_KEPT_ROWS, "warpfold", on_gpu=True), to_ceiling)),
         _Goal("shared memory of 1 GiB, registered, GPU: GB/s", 50.0,
               _figures(run.of(("memory",), "warpfold", on_gpu=True), lambda line: line["gbps"])),
         _Goal("GPU memory of another process, 4 GiB: us beyond the kernel and an empty call", 60.0,
@@ -131,9 +148,9 @@ def _of_small_calls(run: _Run) -> list:
                        to("array_1_kib", "p99_us", "p99_us")), at_most=True)]
 
 
-def table(lines: list) -> str:
+def table(results: m.Results) -> str:
     """Each goal: how many figures of the run reach it, and the worst."""
-    run = _Run(lines)
+    run = _Run(results)
     rows = []
     for goal in _of_streams(run) + _in_place(run) + _of_small_calls(run):
         limit = ("at most " if goal.at_most else "") + f"{goal.limit:.4g}"

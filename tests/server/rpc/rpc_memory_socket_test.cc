@@ -8,9 +8,13 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -96,6 +100,30 @@ TEST_F(MemorySocketTest, RegistrationEndsWithItsObjectAndWithItsConnection) {
   { const auto gone = *std::move(registered); }
   Await([&] { return Reason(Reduce({At(second, 0, 10)})) == "UNKNOWN_MEMORY"; });
   close(fd);
+}
+
+// A process that has registered memory, and one that was forked from it and lives on.
+TEST_F(MemorySocketTest, RegistrationEndsWithItsProcessAlsoIfOneThatItForkedLivesOn) {
+  std::array<int, 2> tokens;
+  std::array<int, 2> life;  // both live until the test closes its end, or are killed
+  ASSERT_EQ(pipe(tokens.data()), 0);
+  ASSERT_EQ(pipe(life.data()), 0);
+  const pid_t owner = fork();
+  if (owner == 0) {
+    close(life[1]);
+    const auto connection = MemoryConnection::Open(path_);
+    const auto memory = connection->Allocate(4096);
+    if (fork() > 0 && write(tokens[1], memory->token().data(), 16) != 16) std::_Exit(1);
+    char byte = 0;
+    std::_Exit(static_cast<int>(read(life[0], &byte, 1)));
+  }
+  std::string token(16, 0);
+  ASSERT_EQ(read(tokens[0], token.data(), token.size()), 16);
+  EXPECT_TRUE(Reduce({At(token, 0, 10)}).ok()) << "a fork took the connection from the process that made it";
+  kill(owner, SIGKILL);
+  ASSERT_EQ(waitpid(owner, nullptr, 0), owner);
+  Await([&] { return Reason(Reduce({At(token, 0, 10)})) == "UNKNOWN_MEMORY"; });
+  for (const int end : {tokens[0], tokens[1], life[0], life[1]}) close(end);
 }
 
 TEST_F(MemorySocketTest, AConnectionWithNothingRegisteredIsClosedAndTheClientConnectsAgain) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/core/references/range_allocator.h"
 #include "server/core/references/resident_arrays.h"
@@ -139,7 +140,7 @@ TEST_F(ResidentArraysTest, RoomOfAnArrayThatNeverCameIsGivenBack) {
 TEST_F(ResidentArraysTest, QuotaIsOfEachOwner) {
   Put(Of(kBytes / 2, "one"));
   EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "one"), now_).status()), "OWNER_QUOTA");
-  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes, "two"), now_).status()), "OWNER_QUOTA");
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes / 2, "one"), now_).status()), "OWNER_QUOTA");
   const std::string token = Put(Of(kBytes / 2, "two"));
   EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "three"), now_).status()), "RESIDENT_FULL");
   EXPECT_TRUE(arrays_.Delete(token).ok());
@@ -151,7 +152,8 @@ TEST_F(ResidentArraysTest, AQuotaIsOfWhatArraysTake) {
   ResidentArrays arrays(registry_);
   arrays.Open(backend_.AllocateOfEach(kBytes), {.owner_bytes = kQuota});
   EXPECT_TRUE(arrays.Reserve(Of(3 * kUnit), now_).ok());
-  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(kQuota), now_).status()), "OWNER_QUOTA");
+  // It takes more than it has.
+  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(kQuota), now_).status()), "ARRAY_TOO_LARGE");
   {
     const auto nothing = arrays.Reserve(Of(0), now_);
     const auto one = arrays.Reserve(Of(1), now_);
@@ -164,12 +166,37 @@ TEST_F(ResidentArraysTest, AQuotaIsOfWhatArraysTake) {
 }
 
 TEST_F(ResidentArraysTest, AQuotaOfAllTheMemoryLeavesNothing) {
-  constexpr std::uint64_t kAll = 3 * kUnit + 1;
+  constexpr std::uint64_t kAll = 16 * kUnit + 1;
   ResidentArrays arrays(registry_);
   arrays.Open(backend_.AllocateOfEach(kAll), {.owner_bytes = kAll});
-  const auto first = arrays.Reserve(Of(1), now_);
-  EXPECT_TRUE(arrays.Reserve(Of(kAll - kUnit), now_).ok());
-  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(kAll + 1), now_).status()), "OWNER_QUOTA");
+  const auto first = arrays.Reserve(Of(8 * kUnit, "me", 0, "one"), now_);
+  EXPECT_TRUE(arrays.Reserve(Of(kAll - 8 * kUnit, "me", 0, "two"), now_).ok());
+}
+
+// Who is told to wait for room must be able to get it.
+TEST_F(ResidentArraysTest, AnArrayThatNoWaitMakesRoomForIsTooLarge) {
+  constexpr std::uint64_t kMost = kBytes / 8 * 7;
+  const auto expect_most = [this](std::uint64_t quota, std::uint64_t most, const std::string& limit) {
+    ResidentArrays arrays(registry_);
+    arrays.Open(backend_.AllocateOfEach(kBytes), {.owner_bytes = quota});
+    EXPECT_TRUE(arrays.Reserve(Of(most - 1), now_).ok()) << limit;
+    EXPECT_TRUE(arrays.Reserve(Of(most), now_).ok()) << limit;
+    const auto other = arrays.Reserve(Of(kUnit, "other"), now_);
+    for (const std::uint64_t bytes : {most + 1, most + kUnit}) {
+      const absl::Status refused = arrays.Reserve(Of(bytes), now_).status();
+      EXPECT_EQ(ReasonOf(refused), "ARRAY_TOO_LARGE") << bytes;
+      EXPECT_THAT(std::string(refused.message()), testing::HasSubstr(limit));
+    }
+  };
+  const std::string of_pool = absl::StrCat("seven eighths of resident_bytes = ", kBytes);
+  expect_most(kBytes, kMost, of_pool);  // as without a quota
+  expect_most(kMost + kUnit, kMost, of_pool);
+  expect_most(kBytes / 2, kBytes / 2, absl::StrCat("resident_owner_bytes = ", kBytes / 2));
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes + 1), now_).status()), "ARRAY_TOO_LARGE");
+  // Others may go.
+  const std::string one = Put(Of(kBytes / 2, "one"));
+  const std::string two = Put(Of(kBytes / 4, "two"));
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes / 2, "three"), now_).status()), "RESIDENT_FULL");
 }
 
 // Owners are names that anybody may make up.
