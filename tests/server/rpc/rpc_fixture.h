@@ -98,7 +98,9 @@ class RpcTest : public testing::Test {
   void AdvanceClock(int seconds) { now_ms_ += std::int64_t{seconds} * 1000; }
 
   // Runs `finish`, which waits for a call's answer, while the clock goes on by these steps: again and again,
-  // since the server may take the time that it compares with only after the first.
+  // since the server may take the time that it compares with only after the first. A hundred steps a second:
+  // where a busy machine stops a thread of the server's for 15 s of this clock, the server takes it for held
+  // up.
   template <class Finish>
   auto WhileTimePasses(int step_seconds, const Finish& finish) {
     std::atomic<bool> answered = false;
