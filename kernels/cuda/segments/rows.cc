@@ -3,6 +3,7 @@
 #include "kernels/cuda/segments/rows.h"
 
 #include "kernels/operators/operator_list.h"
+#include "kernels/operators/rows.h"
 
 namespace warpfold::kernels::cuda {
 
