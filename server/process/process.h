@@ -4,11 +4,14 @@
 // What the process asks of the operating system.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace warpfold::server {
@@ -54,8 +57,11 @@ struct ResidentMemory {
 };
 ResidentMemory Resident();
 
+// "a directory", "a FIFO": what is at a path whose stat(2) has this mode.
+absl::string_view KindOfFile(mode_t mode);
+
 // The contents of a regular file. NOT_FOUND if it cannot be read and RESOURCE_EXHAUSTED if it is larger than
-// 4 MiB, without its path, which is the flag's business.
+// 4 MiB. The reason is the end of a sentence, without the path, which is the flag's business.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 }  // namespace warpfold::server
