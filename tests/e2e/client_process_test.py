@@ -81,9 +81,14 @@ class NoServerTest(TestCase):
         self.assert_exit(2, warpfold("health", "--tls_ca", str(fifo)), f"{fifo}: not a regular file")
 
     def test_ports_that_do_not_exist(self):
-        for target in ("localhost:99999", "localhost:0", "[::1]:65536", "ipv4:127.0.0.1:70000"):
+        for target in ("localhost:99999", "localhost:0", "[::1]:65536", "ipv4:127.0.0.1:70000",
+                       "127.0.0.1:-23261", "127.0.0.1:107811x", "127.0.0.1: 107811", "127.0.0.1:+107811",
+                       "127.0.0.1:107811/x"):
             with self.subTest(target):
                 self.assert_exit(2, warpfold("health", "--target", target), target, "1 to 65535")
+        for target in ("localhost", "::1", "dns:///localhost"):
+            with self.subTest(target):
+                self.assert_exit(2, warpfold("health", "--target", target), target, "there is no port")
 
     def test_files_that_are_no_keys_are_named(self):
         garbage = self.folder / "garbage.pem"
