@@ -69,6 +69,7 @@ std::size_t FreeDescriptors() {
 void IgnoreSignals() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 void TellManager(const std::string& state) {

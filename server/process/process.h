@@ -37,8 +37,9 @@ std::size_t FreeDescriptors();
 // RESOURCE_EXHAUSTED if the process cannot have so many more threads. Makes them, and ends them again.
 absl::Status CheckThreads(int count);
 
-// Ignores SIGPIPE and SIGHUP. Writing to a pipe that nobody reads any more is an error like any other: a log
-// that goes nowhere is no reason to end. Nor is a request to read files again, which are watched in any case.
+// Ignores SIGPIPE, SIGXFSZ and SIGHUP. Writing to a pipe that nobody reads any more, or to a file at its
+// limit, is an error like any other: a log that goes nowhere is no reason to end. Nor is a request to read
+// files again, which are watched in any case.
 void IgnoreSignals();
 
 // Tells systemd how the process does, if it was started by it and waits for that (sd_notify(3)): "READY=1",
