@@ -28,6 +28,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "proto/shared/poll_strategy.h"
 
 namespace warpfold::server {
 namespace {
@@ -45,7 +46,9 @@ void TuneAllocator() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
 }
 
-void ChoosePolling() { setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0); }
+void ChoosePolling() {
+  if (!IsPollStrategyChosen()) setenv(kPollStrategyVariable, "poll", /*overwrite=*/1);
+}
 
 void LeaveLocksUnchecked() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 

@@ -21,7 +21,8 @@ namespace warpfold::server {
 void TuneAllocator();
 
 // To be called before gRPC is used: has each of its threads watch the sockets of its own completion queue, so
-// that a shard's thread receives what its calls are sent (docs/adr/0029). The environment's choice stays.
+// that a shard's thread receives what its calls are sent (docs/adr/0029). A strategy that the
+// environment names stays, if gRPC has it.
 void ChoosePolling();
 
 // To be called before gRPC is used: its locks are abseil's, which in Debian's build keep a graph of the order

@@ -106,6 +106,16 @@ class NoServerTest(TestCase):
                               capture_output=True, timeout=60, check=False)
         self.assert_exit(2, done, "host:0", "1 to 65535")
 
+    def test_a_polling_strategy_that_grpc_does_not_have_is_no_choice(self):
+        """gRPC would end the process by SIGABRT."""
+        for strategy in ("epollex", "bogus", "none", "", "bogus,none", "bogus,epoll1"):
+            with self.subTest(strategy):
+                environment = {**os.environ, "GRPC_POLL_STRATEGY": strategy}
+                with Server(environment=environment) as server:
+                    done = subprocess.run([os.environ["WARPFOLD_CLI"], "health", "--target", server.address],
+                                          env=environment, capture_output=True, timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stdout), (0, b"SERVING\n"), done.stderr)
+
     def test_no_proxy_for_this_machine(self):
         environment = {**os.environ, "http_proxy": f"http://{self.target}", "https_proxy": "http://nobody"}
         with Server() as server:
