@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "client/cli/commands.h"
+#include "client/cli/deadline.h"
 #include "client/cli/flags.h"
 #include "client/cli/output.h"
 #include "client/cli/server.h"
@@ -37,7 +38,10 @@ int Perform(int argc, const char* const* argv) {
   // A sink is a server, which chooses for itself.
   if (!std::holds_alternative<BenchSinkFlags>(command_line.command)) TuneGrpc();
   const absl::StatusOr<Server> server = FindServer(command_line.server);
-  if (!server.ok()) return ReportInputError("--tls_*", server.status());
+  if (!server.ok()) {
+    const DeadlineGuard guard(absl::Now(), kExitUsage);
+    return ReportInputError("--tls_*", server.status());
+  }
   return std::visit(Run{*server}, command_line.command);
 }
 

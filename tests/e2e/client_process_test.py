@@ -15,7 +15,7 @@ import unittest
 import numpy
 
 from doorman import Doorman
-from executables import Server, TestCase, npy_bytes, open_terminal, warpfold
+from executables import Server, TestCase, full_pipe, npy_bytes, open_terminal, warpfold
 
 
 class NoServerTest(TestCase):
@@ -315,6 +315,24 @@ class ClientProcessTest(TestCase):
             self.assert_exit(2, done, "standard output")
             for command in ("reduce", "bench"):
                 self.assert_exit(2, warpfold(command, "--help", stdout=full), "standard output")
+
+    def test_every_command_ends_though_nobody_reads_what_it_says(self):
+        reader, writer = full_pipe()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        with Server("--resident_bytes=16777216") as server:
+            to = ("--target", server.address)
+            answers = [self.start(*command, *to, stdout=writer, stderr=subprocess.PIPE)
+                       for command in (("info",), ("health",), ("arrays", "--json"))]
+            complaints = [(self.start(*command, stdout=subprocess.DEVNULL, stderr=writer), code)
+                          for command, code in ((("health", "--no_such_flag"), 2),
+                                                (("health", "--tls_ca", self.file("empty", b"")), 2),
+                                                (("delete", "0" * 32, "--target", "unix:/nobody"), 1))]
+            for client in answers:
+                self.assertEqual(client.wait(60), 1)
+                self.assertIn(b"DEADLINE_EXCEEDED: the time is up", client.stderr.read())
+            for client, code in complaints:
+                self.assertEqual(client.wait(60), code)
 
     def test_a_pipe_that_somebody_made_non_blocking(self):
         """As another process does that has the same one: a full pipe is no end of the answer."""

@@ -15,8 +15,8 @@ from typing import BinaryIO
 
 import numpy
 
-from executables import (DEVICE, Server, TestCase, killed_after, open_terminal, reduce, run_server, value,
-                         warpfold)
+from executables import (DEVICE, Server, TestCase, full_pipe, killed_after, open_terminal, reduce, run_server,
+                         value, warpfold)
 from http_pages import metric
 
 _LOG_TIMEOUT_S = 60
@@ -61,18 +61,6 @@ def await_share(progress: BinaryIO, percent: int) -> None:
             share = re.match(rb" *(\d+) %", line)
             if share and int(share[1]) >= percent:
                 break
-
-
-def full_pipe() -> tuple[int, int]:
-    """A pipe that takes nothing more, as one has become that nobody reads."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    for size in (1 << 16, 1):
-        with contextlib.suppress(BlockingIOError):
-            while os.write(writer, bytes(size)):
-                pass
-    os.set_blocking(writer, True)
-    return reader, writer
 
 
 class ReadyTest(TestCase):
