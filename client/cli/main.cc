@@ -50,6 +50,7 @@ int Perform(int argc, const char* const* argv) {
 int Main(int argc, const char* const* argv) {
   // A reader of the answer that is gone is an error to report, not a death.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // nor is a file that is at its limit
   // What gRPC would write beside the error that we report says no more, in lines that are not ours.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   try {

@@ -316,6 +316,15 @@ class ClientProcessTest(TestCase):
             for command in ("reduce", "bench"):
                 self.assert_exit(2, warpfold(command, "--help", stdout=full), "standard output")
 
+    def test_output_at_the_limit_of_files(self):
+        path = self.folder / "answer"
+        with Server() as server, open(path, "wb") as file:
+            done = subprocess.run(["prlimit", "--fsize=0", os.environ["WARPFOLD_CLI"], "reduce", "--target",
+                                   server.address, "--op", "sum", "--iota", "5"],
+                                  stdout=file, stderr=subprocess.PIPE, timeout=60, check=False)
+        self.assertEqual((done.returncode, path.read_bytes()), (2, b""), done.stderr)
+        self.assertIn(b"cannot write to standard output", done.stderr)
+
     def test_every_command_ends_though_nobody_reads_what_it_says(self):
         reader, writer = full_pipe()
         self.addCleanup(os.close, reader)
