@@ -23,6 +23,12 @@ absl::Status AllowFile::Load() {
   }
   absl::StatusOr<AllowList> list = AllowList::Parse(*text);
   if (!list.ok()) return absl::InvalidArgumentError(absl::StrCat("--allow: ", list.status().message()));
+  if (!list->literal_asterisk().empty()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("--allow: ", list->literal_asterisk(),
+                     " is for the certificate that has this very name: within an identity "
+                     "an asterisk stands for nothing else"));
+  }
   access_.SetList(*std::move(list));
   reloads_.Succeeded();
   return absl::OkStatus();

@@ -59,7 +59,7 @@ struct ResidentMemory {
 };
 ResidentMemory Resident();
 
-// "a directory", "a FIFO": what is at a path whose stat(2) has this mode.
+// "a directory", "a FIFO": what has this mode, as stat(2) or lstat(2) tells it.
 absl::string_view KindOfFile(mode_t mode);
 
 // The contents of a regular file. NOT_FOUND if it cannot be read and RESOURCE_EXHAUSTED if it is larger than
