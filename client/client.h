@@ -91,8 +91,9 @@ class Client {
  public:
   Client() : Client(kDefaultTarget) {}
   // Does not block: connections are made when first used. `target` is host:port, unix:/path, or any
-  // other name that gRPC resolves. A name that is empty, or whose port is none, is told by the calls:
-  // INVALID_ARGUMENT. A template, since a list of two literals is also the begin and the end of a string.
+  // other name that gRPC resolves. A name that is empty, without a port, or with one that is none, is told
+  // by the calls: INVALID_ARGUMENT. A template, since a list of two literals is also the begin and the end of
+  // a string.
   template <std::convertible_to<std::string> Name>
   explicit Client(const Name& target, ClientOptions options = {})
       : Client(std::vector<std::string>{target}, std::move(options)) {}

@@ -3,23 +3,33 @@
 #include "client/tune_grpc.h"
 
 #include <cstdlib>
+#include <optional>
+#include <string>
 
 #include "absl/synchronization/mutex.h"
 #include "client/connections/grpc_process.h"
+#include "proto/shared/poll_strategy.h"
 
 namespace warpfold {
 namespace {
-
-constexpr char kPollStrategy[] = "GRPC_POLL_STRATEGY";
 
 bool Tune() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // gRPC reads the variable when it starts. It is taken away again, so that programs that this one starts
   // later have gRPC's default.
-  const bool is_chosen = std::getenv(kPollStrategy) != nullptr;
-  if (!is_chosen) setenv(kPollStrategy, "poll", /*overwrite=*/0);
+  if (IsPollStrategyChosen()) {
+    KeepGrpcRunning();
+    return true;
+  }
+  const char* const value = std::getenv(kPollStrategyVariable);
+  const std::optional<std::string> before = value == nullptr ? std::nullopt : std::optional(value);
+  setenv(kPollStrategyVariable, "poll", /*overwrite=*/1);
   KeepGrpcRunning();
-  if (!is_chosen) unsetenv(kPollStrategy);
+  if (before.has_value()) {
+    setenv(kPollStrategyVariable, before->c_str(), /*overwrite=*/1);
+  } else {
+    unsetenv(kPollStrategyVariable);
+  }
   return true;
 }
 

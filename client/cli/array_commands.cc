@@ -56,6 +56,7 @@ int RunPut(const Server& server, const PutFlags& flags) {
 }
 
 int RunArrays(const Server& server, const ArraysFlags& flags) {
+  const DeadlineGuard guard(absl::Now() + kArraysTimeout);
   Client client(server.targets, {.credentials = server.credentials});
   const auto arrays = client.ListArrays(flags.owner, {.timeout = kArraysTimeout});
   if (!arrays.ok()) return ReportCallError(arrays.status());
@@ -63,6 +64,7 @@ int RunArrays(const Server& server, const ArraysFlags& flags) {
 }
 
 int RunDelete(const Server& server, const DeleteFlags& flags) {
+  const DeadlineGuard guard(absl::Now() + kArraysTimeout);
   Client client(server.targets, {.credentials = server.credentials});
   const absl::Status status =
       client.DeleteArray(absl::HexStringToBytes(flags.array), {.timeout = kArraysTimeout});

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "absl/strings/string_view.h"
-#include "client/cli/flags.h"
 
 namespace warpfold::cli {
 namespace {
@@ -14,21 +13,21 @@ namespace {
 // A call that ends by itself does so well within this time.
 constexpr absl::Duration kGrace = absl::Seconds(5);
 
-[[noreturn]] void EndProcess() {
+[[noreturn]] void EndProcess(int exit_code) {
   constexpr absl::string_view kMessage =
       "warpfold: DEADLINE_EXCEEDED: the time is up, and a reader of the answers or a file system hangs\n";
   pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
   // Standard error, too, may be a pipe that nobody reads.
   if (poll(&error, 1, 0) > 0) static_cast<void>(!write(STDERR_FILENO, kMessage.data(), kMessage.size()));
   // This is not exit(), whose destructors would wait for what the command waits for.
-  _exit(kExitServerError);
+  _exit(exit_code);
 }
 
 }  // namespace
 
-DeadlineGuard::DeadlineGuard(absl::Time deadline)
-    : thread_([this, deadline] {
-        if (!over_.WaitForNotificationWithDeadline(deadline + kGrace)) EndProcess();
+DeadlineGuard::DeadlineGuard(absl::Time deadline, int exit_code)
+    : thread_([this, deadline, exit_code] {
+        if (!over_.WaitForNotificationWithDeadline(deadline + kGrace)) EndProcess(exit_code);
       }) {}
 
 }  // namespace warpfold::cli

@@ -9,18 +9,20 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/cli/flags.h"
 
 namespace warpfold::cli {
 
 // What a call that begins now may take of it.
 inline absl::Duration TimeLeft(absl::Time deadline) { return deadline - absl::Now(); }
 
-// Ends the process with DEADLINE_EXCEEDED if the command still runs 5 s after its deadline. Calls and input
-// end with the deadline by themselves, or 3 s later (CallOptions::timeout). A reader that no longer reads the
-// answers would hold the command for as long as it likes, and so would a file system that does not answer.
+// Ends the process with DEADLINE_EXCEEDED, and this exit code, if the command still runs 5 s after its
+// deadline. Calls and input end with the deadline by themselves, or 3 s later (CallOptions::timeout). A
+// reader that no longer reads the answers would hold the command for as long as it likes, and so would a file
+// system that does not answer.
 class DeadlineGuard {
  public:
-  explicit DeadlineGuard(absl::Time deadline);
+  explicit DeadlineGuard(absl::Time deadline, int exit_code = kExitServerError);
   // The command has ended in time.
   ~DeadlineGuard() { over_.Notify(); }
   DeadlineGuard(const DeadlineGuard&) = delete;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/calls/translate.h"
+#include "client/cli/deadline.h"
 #include "client/cli/output.h"
 #include "client/cli/plain_words.h"
 #include "client/cli/validators.h"
@@ -236,6 +237,7 @@ int Explain(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream complaint;
   const bool is_answer = app.exit(error, out, complaint) == 0;  // --help, --version
   if (is_answer) return PrintAnswer(out.str());
+  const DeadlineGuard guard(absl::Now(), kExitUsage);
   for (const absl::string_view line : absl::StrSplit(complaint.str(), '\n', absl::SkipEmpty())) {
     std::cerr << Printable(SayTakesNoValue(std::string(line))) << "\n";
   }

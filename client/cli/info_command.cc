@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/commands.h"
+#include "client/cli/deadline.h"
 #include "client/cli/output.h"
 #include "client/cli/render.h"
 #include "client/client.h"
@@ -14,6 +15,7 @@ constexpr absl::Duration kInfoTimeout = absl::Seconds(5);
 }  // namespace
 
 int RunInfo(const Server& server, const InfoFlags& flags) {
+  const DeadlineGuard guard(absl::Now() + kInfoTimeout);
   Client client(server.targets, {.credentials = server.credentials});
   const absl::StatusOr<v1::GetServerInfoResponse> info = client.GetServerInfo({.timeout = kInfoTimeout});
   if (!info.ok()) return ReportCallError(info.status());
@@ -21,6 +23,7 @@ int RunInfo(const Server& server, const InfoFlags& flags) {
 }
 
 int RunHealth(const Server& server) {
+  const DeadlineGuard guard(absl::Now() + kInfoTimeout);
   Client client(server.targets, {.credentials = server.credentials});
   const absl::StatusOr<bool> serving = client.IsServing({.timeout = kInfoTimeout});
   if (!serving.ok()) return ReportCallError(serving.status());

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "client/cli/commands.h"
+#include "client/cli/deadline.h"
 #include "client/cli/flags.h"
 #include "client/cli/output.h"
 #include "client/cli/server.h"
@@ -37,7 +38,10 @@ int Perform(int argc, const char* const* argv) {
   // A sink is a server, which chooses for itself.
   if (!std::holds_alternative<BenchSinkFlags>(command_line.command)) TuneGrpc();
   const absl::StatusOr<Server> server = FindServer(command_line.server);
-  if (!server.ok()) return ReportInputError("--tls_*", server.status());
+  if (!server.ok()) {
+    const DeadlineGuard guard(absl::Now(), kExitUsage);
+    return ReportInputError("--tls_*", server.status());
+  }
   return std::visit(Run{*server}, command_line.command);
 }
 
@@ -46,6 +50,7 @@ int Perform(int argc, const char* const* argv) {
 int Main(int argc, const char* const* argv) {
   // A reader of the answer that is gone is an error to report, not a death.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // nor is a file that is at its limit
   // What gRPC would write beside the error that we report says no more, in lines that are not ours.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   try {

@@ -4,6 +4,8 @@
 
 #include <sys/un.h>
 
+#include <optional>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -15,16 +17,44 @@ namespace warpfold {
 
 namespace {
 
-// True for a name without a port.
-bool HasGoodPort(absl::string_view target) {
-  if (absl::StartsWith(target, "vsock:")) return true;
-  const std::size_t colon = target.rfind(':');
-  if (colon == absl::string_view::npos) return true;
-  const absl::string_view port = target.substr(colon + 1);
-  const bool is_number = !port.empty() && port.find_first_not_of("0123456789") == absl::string_view::npos;
+// Of digits alone: a parser of numbers would take signs and blanks, too.
+bool IsPort(absl::string_view text) {
+  constexpr std::size_t kMostDigits = 5;
+  if (text.size() > kMostDigits) return false;
+  if (text.find_first_not_of("0123456789") != absl::string_view::npos) return false;
   int number = 0;
-  // Text that is no number may end an IPv6 address without a port, or a name that gRPC resolves.
-  return !is_number || (absl::SimpleAtoi(port, &number) && number >= 1 && number <= 65535);
+  return absl::SimpleAtoi(text, &number) && number >= 1 && number <= 65535;
+}
+
+// Whether the name leads to something else than a host and a port.
+bool IsOfAnotherScheme(absl::string_view target) {
+  const bool is_uri = absl::StrContains(target, "://") && !absl::StartsWith(target, "dns://");
+  return is_uri || absl::StartsWith(target, "vsock:");
+}
+
+// Takes the scheme away, and the DNS server that a URI may name.
+absl::string_view WithoutScheme(absl::string_view target) {
+  if (absl::ConsumePrefix(&target, "dns://")) {
+    const std::size_t slash = target.find('/');
+    return slash == absl::string_view::npos ? "" : target.substr(slash + 1);
+  }
+  for (const absl::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
+    if (absl::ConsumePrefix(&target, scheme)) break;
+  }
+  return target;
+}
+
+// What follows the colon that ends the host; nothing where there is none. gRPC takes what has several colons
+// and no brackets for an address without a port.
+std::optional<absl::string_view> PortOf(absl::string_view target) {
+  if (absl::StartsWith(target, "[")) {
+    const std::size_t end = target.find("]:");
+    if (end == absl::string_view::npos) return std::nullopt;
+    return target.substr(end + 2);
+  }
+  const std::size_t colon = target.find(':');
+  if (colon == absl::string_view::npos || colon != target.rfind(':')) return std::nullopt;
+  return target.substr(colon + 1);
 }
 
 }  // namespace
@@ -37,7 +67,10 @@ absl::string_view FaultOfTarget(absl::string_view target) {
     absl::ConsumePrefix(&target, "//");  // of a URI without a host
     return target.size() > kMostPathBytes ? "the path of a Unix socket has at most 107 bytes" : "";
   }
-  return HasGoodPort(target) ? "" : "a port is a number of 1 to 65535";
+  if (IsOfAnotherScheme(target)) return "";
+  const std::optional<absl::string_view> port = PortOf(WithoutScheme(target));
+  if (!port.has_value()) return "there is no port: a target is host:port, with IPv6 addresses in brackets";
+  return IsPort(*port) ? "" : "a port is a number of 1 to 65535";
 }
 
 bool IsOfThisMachine(absl::string_view target) {

@@ -14,8 +14,9 @@
 namespace warpfold {
 
 // What is wrong with the name of one address, as the end of a sentence; empty if nothing can be seen. gRPC
-// takes a larger port than 65535 modulo 65536, which is another one, and does not say that the path of a Unix
-// socket is too long.
+// takes what begins as a number for a port, modulo 65536, which is another one; it takes 443 where there is
+// none; and it does not say that the path of a Unix socket is too long. What is right in names of other
+// schemes than dns, ipv4, ipv6 and unix only gRPC knows.
 absl::string_view FaultOfTarget(absl::string_view target);
 
 // Whether the target is of this machine, by what it is called: 127.*, ::1, localhost, or a Unix socket. Of

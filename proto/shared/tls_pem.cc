@@ -25,6 +25,7 @@ using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using Context = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
+using Connection = std::unique_ptr<SSL, decltype(&SSL_free)>;
 
 // Whether a whole PEM block is in `text` whose label ends with `what`: EC PRIVATE KEY is a PRIVATE KEY.
 bool HasPemBlock(absl::string_view text, absl::string_view what) {
@@ -65,6 +66,11 @@ absl::StatusOr<std::vector<Certificate>> ReadCertificates(const std::string& tex
       absl::StrCat("certificate ", chain.size() + 1, " of the file cannot be read"));
 }
 
+absl::Time TimeOf(const ASN1_TIME* time, absl::Time otherwise) {
+  std::tm parts = {};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? absl::FromTM(parts, absl::UTCTimeZone()) : otherwise;
+}
+
 // Without it OpenSSL would ask for the passphrase at the terminal.
 int NoPassphrase(char*, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;
@@ -90,6 +96,44 @@ absl::Status LastErrorOfOpenSsl() {
   const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
   ERR_clear_error();
   return absl::InvalidArgumentError(reason == nullptr ? "OpenSSL does not take it" : reason);
+}
+
+// "EC secp256k1", "RSA".
+std::string TypeOf(const EVP_PKEY* key) {
+  const char* const type = EVP_PKEY_get0_type_name(key);
+  char curve[64] = "";
+  EVP_PKEY_get_group_name(key, curve, sizeof(curve), nullptr);
+  return absl::StrCat(type == nullptr ? "unknown" : type, curve[0] == '\0' ? "" : " ", curve);
+}
+
+// One side's part of a handshake. False once nothing more can come of it.
+bool GoOn(SSL* side) {
+  const int done = SSL_do_handshake(side);
+  const int error = done == 1 ? SSL_ERROR_NONE : SSL_get_error(side, done);
+  return error == SSL_ERROR_NONE || error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE;
+}
+
+// Whether a client that takes any certificate and a server with these keys come to a connection, in memory.
+bool CanShakeHands(SSL_CTX* with_keys) {
+  const Context trusting(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  if (trusting == nullptr) return false;
+  const Connection server(SSL_new(with_keys), SSL_free);
+  const Connection client(SSL_new(trusting.get()), SSL_free);
+  BIO* servers_end = nullptr;
+  BIO* clients_end = nullptr;
+  if (server == nullptr || client == nullptr) return false;
+  if (BIO_new_bio_pair(&servers_end, 0, &clients_end, 0) != 1) return false;
+  SSL_set_bio(server.get(), servers_end, servers_end);
+  SSL_set_bio(client.get(), clients_end, clients_end);
+  SSL_set_accept_state(server.get());
+  SSL_set_connect_state(client.get());
+  // A chain is at most some 100 KiB, of which the pair takes 17 at a time.
+  constexpr int kMostRounds = 100;
+  for (int round = 0; round < kMostRounds; ++round) {
+    if (!GoOn(client.get()) || !GoOn(server.get())) return false;
+    if (SSL_is_init_finished(client.get()) && SSL_is_init_finished(server.get())) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -119,17 +163,26 @@ absl::Status CheckKey(const std::string& pem, const std::string& certificates) {
   if (context == nullptr) return absl::ResourceExhaustedError("no memory for TLS");
   const bool is_taken = SSL_CTX_use_certificate(context.get(), chain->front().get()) == 1 &&
                         SSL_CTX_use_PrivateKey(context.get(), key->get()) == 1;
-  return is_taken ? absl::OkStatus() : LastErrorOfOpenSsl();
+  if (!is_taken) return LastErrorOfOpenSsl();
+  ERR_clear_error();
+  // gRPC's servers look at the name that a client asks for. Without that, OpenSSL would go back to TLS 1.2
+  // for a key that 1.3 has no signature for, which gRPC's do not.
+  SSL_CTX_set_tlsext_servername_callback(
+      context.get(), +[](SSL*, int*, void*) { return SSL_TLSEXT_ERR_OK; });
+  if (CanShakeHands(context.get())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("no handshake comes about with a key of the type ",
+                                                 TypeOf(key->get()), ": ", LastErrorOfOpenSsl().message()));
 }
 
-absl::Time ExpiryOf(const std::string& certificates) {
-  const Bio reader = ReaderOf(certificates);
-  const Certificate first(PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr), X509_free);
-  std::tm time = {};
-  if (first == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(first.get()), &time) != 1) {
-    return absl::InfiniteFuture();
+std::vector<Validity> ValiditiesOf(const std::string& certificates) {
+  std::vector<Validity> validities;
+  const auto chain = ReadCertificates(certificates);
+  if (!chain.ok()) return validities;
+  for (const Certificate& certificate : *chain) {
+    validities.push_back({.from = TimeOf(X509_get0_notBefore(certificate.get()), absl::InfinitePast()),
+                          .until = TimeOf(X509_get0_notAfter(certificate.get()), absl::InfiniteFuture())});
   }
-  return absl::FromTM(time, absl::UTCTimeZone());
+  return validities;
 }
 
 }  // namespace warpfold

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -16,13 +17,20 @@ namespace warpfold {
 // Certificates of authorities.
 absl::Status CheckAuthorities(const std::string& pem);
 
-// A chain of certificates, the owner's own first, that TLS takes.
+// A chain of certificates, the owner's own first, that TLS takes. Dates are not asked for.
 absl::Status CheckCertificates(const std::string& pem);
 
-// The key, unencrypted, of the first of these certificates, which CheckCertificates has passed.
+// The key, unencrypted, of the first of these certificates, which CheckCertificates has passed. A handshake
+// comes about with both: for some types of keys, as those of the curve secp256k1, TLS has no signature.
 absl::Status CheckKey(const std::string& pem, const std::string& certificates);
 
-// When the first certificate of a PEM text expires.
-absl::Time ExpiryOf(const std::string& certificates);
+// When a certificate begins to be valid, and when it expires.
+struct Validity {
+  absl::Time from = absl::InfinitePast();
+  absl::Time until = absl::InfiniteFuture();
+};
+
+// Of each certificate of a PEM text that CheckCertificates or CheckAuthorities has passed, in their order.
+std::vector<Validity> ValiditiesOf(const std::string& certificates);
 
 }  // namespace warpfold

@@ -83,7 +83,8 @@ void WriteServiceMetrics(Exposition& out, const AdminSources& sources, bool is_r
             static_cast<std::uint64_t>(service.limits.max_concurrent_reductions));
   WriteMemory(out, sources);
   WriteConnections(out, sources);
-  out.Counter("warpfold_log_lines_dropped_total", "Lines that found no room since nobody read the log.",
+  out.Counter("warpfold_log_lines_dropped_total",
+              "Lines that were lost since nobody read the log, or it could not be written.",
               static_cast<std::uint64_t>(sources.log_lines_dropped()));
   WriteFiles(out, sources);
 }

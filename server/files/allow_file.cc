@@ -17,9 +17,18 @@ AllowFile::AllowFile(const std::string& path, Access& access)
 absl::Status AllowFile::Load() {
   if (path_.empty()) return absl::OkStatus();
   const absl::StatusOr<std::string> text = ReadFile(path_);
-  if (!text.ok()) return absl::InvalidArgumentError("--allow: the file cannot be read");
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--allow: the file cannot be read: ", text.status().message()));
+  }
   absl::StatusOr<AllowList> list = AllowList::Parse(*text);
   if (!list.ok()) return absl::InvalidArgumentError(absl::StrCat("--allow: ", list.status().message()));
+  if (!list->literal_asterisk().empty()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("--allow: ", list->literal_asterisk(),
+                     " is for the certificate that has this very name: within an identity "
+                     "an asterisk stands for nothing else"));
+  }
   access_.SetList(*std::move(list));
   reloads_.Succeeded();
   return absl::OkStatus();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/files/tls_keys.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,9 +19,12 @@ absl::Status Of(absl::string_view flag, const absl::Status& status) {
 
 absl::StatusOr<std::string> Read(absl::string_view flag, const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok()) return Of(flag, absl::InvalidArgumentError("the file cannot be read"));
-  return text;
+  if (text.ok()) return text;
+  return Of(flag,
+            absl::InvalidArgumentError(absl::StrCat("the file cannot be read: ", text.status().message())));
 }
+
+std::string UtcDateOf(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
 
 }  // namespace
 
@@ -42,6 +46,28 @@ absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
   if (!status.ok()) return Of("--tls_client_ca", status);
   keys.client_ca = *std::move(client_ca);
   return keys;
+}
+
+std::vector<std::string> FaultsOfDates(const TlsKeys& keys, absl::Time now) {
+  std::vector<std::string> faults;
+  const Validity own = ValiditiesOf(keys.certificate).front();
+  if (now < own.from) {
+    faults.push_back(absl::StrCat("--tls_cert: the certificate is not valid before ", UtcDateOf(own.from)));
+  } else if (now >= own.until) {
+    faults.push_back(absl::StrCat("--tls_cert: the certificate expired on ", UtcDateOf(own.until)));
+  }
+  if (!keys.client_ca.has_value()) return faults;
+  absl::Time first = absl::InfiniteFuture();
+  absl::Time last = absl::InfinitePast();
+  for (const Validity& authority : ValiditiesOf(*keys.client_ca)) {
+    if (now >= authority.from && now < authority.until) return faults;
+    if (now < authority.from) first = std::min(first, authority.from);
+    last = std::max(last, authority.until);
+  }
+  faults.push_back(first < absl::InfiniteFuture()
+                       ? absl::StrCat("--tls_client_ca: no certificate is valid before ", UtcDateOf(first))
+                       : absl::StrCat("--tls_client_ca: the last certificate expired on ", UtcDateOf(last)));
+  return faults;
 }
 
 }  // namespace warpfold::server

@@ -7,8 +7,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/flags.h"
 
 namespace warpfold::server {
@@ -23,5 +25,10 @@ struct TlsKeys {
 // The keys that the flags name; nothing without them. INVALID_ARGUMENT with the flag and what is wrong with
 // its file.
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags);
+
+// Why peers would refuse these keys at `now`, or all clients be refused: a sentence with the flag and a date
+// for each of its files that is not valid yet, or not any more. An authority's file is, as long as one of its
+// certificates is.
+std::vector<std::string> FaultsOfDates(const TlsKeys& keys, absl::Time now);
 
 }  // namespace warpfold::server

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/files/tls_renewal.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "proto/shared/tls_pem.h"
 #include "server/log/logging.h"
@@ -12,7 +15,17 @@
 namespace warpfold::server {
 namespace {
 
-std::string UtcDateOf(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
+absl::Time ExpiryOf(const TlsKeys& keys) { return ValiditiesOf(keys.certificate).front().until; }
+
+// Keys that are fit to be taken up. Those in use may have expired as well; such as these would be no better.
+absl::StatusOr<TlsKeys> ReadNewKeys(const Flags& flags) {
+  absl::StatusOr<std::optional<TlsKeys>> keys = ReadTlsKeys(flags);
+  if (!keys.ok()) return keys.status();
+  // By the time of day, as peers do: the server's clock keeps to what the time of day was at its start.
+  const std::vector<std::string> faults = FaultsOfDates(**keys, absl::Now());
+  if (!faults.empty()) return absl::InvalidArgumentError(absl::StrJoin(faults, "; "));
+  return **std::move(keys);
+}
 
 }  // namespace
 
@@ -21,7 +34,7 @@ TlsRenewal::TlsRenewal(const Flags& flags)
 
 std::optional<TlsKeys> TlsRenewal::ReadIfChanged(absl::Time now) {
   if (flags_.tls_cert.empty() || !files_.HasChanged(now)) return std::nullopt;
-  absl::StatusOr<std::optional<TlsKeys>> keys = ReadTlsKeys(flags_);
+  absl::StatusOr<TlsKeys> keys = ReadNewKeys(flags_);
   if (!keys.ok()) {
     reloads_.Failed();
     files_.TryAgain();
@@ -33,19 +46,21 @@ std::optional<TlsKeys> TlsRenewal::ReadIfChanged(absl::Time now) {
   }
   refusal_.clear();
   Log(LogLevel::kInfo, absl::StrCat("--tls_cert: a new certificate is in use, until ",
-                                    UtcDateOf(ExpiryOf((*keys)->certificate))));
+                                    absl::FormatTime(ExpiryOf(*keys), absl::UTCTimeZone())));
   return *std::move(keys);
 }
 
 void TlsRenewal::Used(const TlsKeys& keys) {
   constexpr absl::Duration kSoon = absl::Hours(24 * 7);
-  const absl::Time expiry = ExpiryOf(keys.certificate);
+  const absl::Time expiry = ExpiryOf(keys);
   expiry_s_ = absl::ToUnixSeconds(expiry);
   reloads_.Succeeded();
   const absl::Time now = absl::Now();
+  for (const std::string& fault : FaultsOfDates(keys, now)) Log(LogLevel::kWarning, fault);
   if (expiry > now + kSoon) return;
-  Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate ", expiry <= now ? "expired" : "expires",
-                                       " on ", UtcDateOf(expiry)));
+  if (expiry > now)
+    Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate expires on ",
+                                         absl::FormatTime(expiry, absl::UTCTimeZone())));
 }
 
 }  // namespace warpfold::server

@@ -25,11 +25,12 @@ class TlsRenewal {
   explicit TlsRenewal(const Flags& flags);
 
   // To be called often; looks at the files once a second. The keys to use from now on, if they are new ones
-  // and good. Says in the log what was found.
+  // and good: valid now, too. Says in the log what was found.
   std::optional<TlsKeys> ReadIfChanged(absl::Time now);
 
-  // These keys are in use from now on. Says in the log if their certificate has expired, or will within a
-  // week: clients would refuse it and say so only to their own users.
+  // These keys are in use from now on. Says in the log if they are not valid at this time, or their
+  // certificate expires within a week: clients would refuse it and say so only to their own users. At the
+  // start there are no others to serve with, so that this is no reason not to.
   void Used(const TlsKeys& keys);
   // When their certificate expires; none without keys. From any thread.
   std::optional<absl::Time> expiry() const {

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -19,9 +20,9 @@ constexpr std::size_t kBatchBytes = std::size_t{64} << 10;
 
 constexpr std::chrono::milliseconds kGathering{5};
 
-// Writes all of `text`, however long that takes. A descriptor that refuses it loses it: there is nobody to
-// tell.
-void WriteAll(int descriptor, const std::string& text) {
+// Writes all of `text`, however long that takes. Returns how many of its lines are lost, whole or in part,
+// since the descriptor refuses them, as a full disk does. They are not tried again: later ones may fit.
+std::int64_t WriteAll(int descriptor, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
     if (written >= 0) {
@@ -31,9 +32,10 @@ void WriteAll(int descriptor, const std::string& text) {
       pollfd ready = {.fd = descriptor, .events = POLLOUT, .revents = 0};
       poll(&ready, 1, /*timeout=*/1000);
     } else if (errno != EINTR) {
-      return;
+      return std::count(text.begin() + static_cast<std::ptrdiff_t>(done), text.end(), '\n');
     }
   }
+  return 0;
 }
 
 }  // namespace
@@ -105,8 +107,10 @@ void LogQueue::Run() {
     sleeping_ = false;
     const std::string text = TakeBatch(lock);
     lock.unlock();
-    WriteAll(descriptor_, text);
+    const std::int64_t lost = WriteAll(descriptor_, text);
     lock.lock();
+    dropped_ += lost;
+    all_dropped_ += lost;
     writing_ = false;
     changed_.notify_all();
     // Waking a thread costs a call that ends some microseconds. While lines come one after the other, they

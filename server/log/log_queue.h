@@ -3,8 +3,8 @@
 //
 // Lines on their way to a descriptor that may not take them: a pipe that nobody reads must not hold up
 // whoever logs. A thread of the queue's own makes the lines and writes them, so that a caller pays neither
-// for formatting nor for waking a thread at every line. What does not fit in the queue is dropped and
-// counted.
+// for formatting nor for waking a thread at every line. What does not fit in the queue, or what the
+// descriptor refuses, is dropped and counted.
 #pragma once
 
 #include <atomic>

@@ -80,7 +80,8 @@ std::unique_ptr<spdlog::pattern_formatter> Formatter(LogFormat format) {
 }
 
 std::string DropNotice(spdlog::formatter& formatter, std::int64_t dropped) {
-  const std::string text = PayloadOf(absl::StrCat(dropped, " lines dropped: nobody read the log"));
+  const std::string text =
+      PayloadOf(absl::StrCat(dropped, " lines dropped: nobody read the log, or it could not be written"));
   return LineOf(formatter, spdlog::details::log_msg("", spdlog::level::warn, text));
 }
 

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -193,6 +194,10 @@ absl::Status Listener::ListenUnix() {
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) return Refusal("the path is too long for a socket");
   path.copy(address.sun_path, path.size());
+  struct stat file = {};
+  if (lstat(path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
+    return Refusal(absl::StrCat("there is ", KindOfFile(file.st_mode), " at this path, and not a socket"));
+  }
   if (UnixSocketInUse(path)) return Refusal("another server listens on it");
   if (InodeOfSocket(path) != 0) unlink(path.c_str());
   const absl::StatusOr<int> made = NewSocket(AF_UNIX);

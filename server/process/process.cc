@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -24,8 +25,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "proto/shared/poll_strategy.h"
 
 namespace warpfold::server {
 namespace {
@@ -43,7 +46,9 @@ void TuneAllocator() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
 }
 
-void ChoosePolling() { setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0); }
+void ChoosePolling() {
+  if (!IsPollStrategyChosen()) setenv(kPollStrategyVariable, "poll", /*overwrite=*/1);
+}
 
 void LeaveLocksUnchecked() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
@@ -67,6 +72,7 @@ std::size_t FreeDescriptors() {
 void IgnoreSignals() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 void TellManager(const std::string& state) {
@@ -124,22 +130,32 @@ ResidentMemory Resident() {
           .own_bytes = (resident_pages - std::min(shared_pages, resident_pages)) * page_bytes};
 }
 
+absl::string_view KindOfFile(mode_t mode) {
+  if (S_ISREG(mode)) return "a regular file";
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return "a device";
+}
+
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  // A pipe would be waited for, and a device may never end.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return absl::NotFoundError(std::strerror(errno));
+  const absl::Cleanup close_file = [file] { close(file); };
   struct stat info = {};
-  const bool is_file = file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  if (fstat(file, &info) != 0) return absl::NotFoundError(std::strerror(errno));
+  // A pipe would be waited for, and a device may never end.
+  if (!S_ISREG(info.st_mode)) return absl::NotFoundError(absl::StrCat("it is ", KindOfFile(info.st_mode)));
   std::string text;
-  ssize_t size = is_file ? 1 : -1;
-  while (size > 0 && text.size() <= kMostFileBytes) {
+  while (text.size() <= kMostFileBytes) {
     char buffer[4096];
-    size = read(file, buffer, sizeof(buffer));
-    if (size > 0) text.append(buffer, static_cast<std::size_t>(size));
+    const ssize_t size = read(file, buffer, sizeof(buffer));
+    if (size < 0) return absl::NotFoundError(std::strerror(errno));
+    if (size == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(size));
   }
-  if (file >= 0) close(file);
-  if (size < 0) return absl::NotFoundError("cannot be read");
-  if (text.size() > kMostFileBytes) return absl::ResourceExhaustedError("is too large");
-  return text;
+  return absl::ResourceExhaustedError("it is larger than 4 MiB");
 }
 
 }  // namespace warpfold::server

@@ -4,11 +4,14 @@
 // What the process asks of the operating system.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace warpfold::server {
@@ -18,7 +21,8 @@ namespace warpfold::server {
 void TuneAllocator();
 
 // To be called before gRPC is used: has each of its threads watch the sockets of its own completion queue, so
-// that a shard's thread receives what its calls are sent (docs/adr/0029). The environment's choice stays.
+// that a shard's thread receives what its calls are sent (docs/adr/0029). A strategy that the
+// environment names stays, if gRPC has it.
 void ChoosePolling();
 
 // To be called before gRPC is used: its locks are abseil's, which in Debian's build keep a graph of the order
@@ -34,8 +38,9 @@ std::size_t FreeDescriptors();
 // RESOURCE_EXHAUSTED if the process cannot have so many more threads. Makes them, and ends them again.
 absl::Status CheckThreads(int count);
 
-// Ignores SIGPIPE and SIGHUP. Writing to a pipe that nobody reads any more is an error like any other: a log
-// that goes nowhere is no reason to end. Nor is a request to read files again, which are watched in any case.
+// Ignores SIGPIPE, SIGXFSZ and SIGHUP. Writing to a pipe that nobody reads any more, or to a file at its
+// limit, is an error like any other: a log that goes nowhere is no reason to end. Nor is a request to read
+// files again, which are watched in any case.
 void IgnoreSignals();
 
 // Tells systemd how the process does, if it was started by it and waits for that (sd_notify(3)): "READY=1",
@@ -54,8 +59,11 @@ struct ResidentMemory {
 };
 ResidentMemory Resident();
 
+// "a directory", "a FIFO": what has this mode, as stat(2) or lstat(2) tells it.
+absl::string_view KindOfFile(mode_t mode);
+
 // The contents of a regular file. NOT_FOUND if it cannot be read and RESOURCE_EXHAUSTED if it is larger than
-// 4 MiB, without its path, which is the flag's business.
+// 4 MiB. The reason is the end of a sentence, without the path, which is the flag's business.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 }  // namespace warpfold::server

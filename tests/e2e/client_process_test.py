@@ -15,7 +15,7 @@ import unittest
 import numpy
 
 from doorman import Doorman
-from executables import Server, TestCase, npy_bytes, open_terminal, warpfold
+from executables import Server, TestCase, full_pipe, npy_bytes, open_terminal, warpfold
 
 
 class NoServerTest(TestCase):
@@ -81,9 +81,14 @@ class NoServerTest(TestCase):
         self.assert_exit(2, warpfold("health", "--tls_ca", str(fifo)), f"{fifo}: not a regular file")
 
     def test_ports_that_do_not_exist(self):
-        for target in ("localhost:99999", "localhost:0", "[::1]:65536", "ipv4:127.0.0.1:70000"):
+        for target in ("localhost:99999", "localhost:0", "[::1]:65536", "ipv4:127.0.0.1:70000",
+                       "127.0.0.1:-23261", "127.0.0.1:107811x", "127.0.0.1: 107811", "127.0.0.1:+107811",
+                       "127.0.0.1:107811/x"):
             with self.subTest(target):
                 self.assert_exit(2, warpfold("health", "--target", target), target, "1 to 65535")
+        for target in ("localhost", "::1", "dns:///localhost"):
+            with self.subTest(target):
+                self.assert_exit(2, warpfold("health", "--target", target), target, "there is no port")
 
     def test_files_that_are_no_keys_are_named(self):
         garbage = self.folder / "garbage.pem"
@@ -100,6 +105,16 @@ class NoServerTest(TestCase):
         done = subprocess.run([os.environ["WARPFOLD_CLI"], "info"], env=environment, text=True,
                               capture_output=True, timeout=60, check=False)
         self.assert_exit(2, done, "host:0", "1 to 65535")
+
+    def test_a_polling_strategy_that_grpc_does_not_have_is_no_choice(self):
+        """gRPC would end the process by SIGABRT."""
+        for strategy in ("epollex", "bogus", "none", "", "bogus,none", "bogus,epoll1"):
+            with self.subTest(strategy):
+                environment = {**os.environ, "GRPC_POLL_STRATEGY": strategy}
+                with Server(environment=environment) as server:
+                    done = subprocess.run([os.environ["WARPFOLD_CLI"], "health", "--target", server.address],
+                                          env=environment, capture_output=True, timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stdout), (0, b"SERVING\n"), done.stderr)
 
     def test_no_proxy_for_this_machine(self):
         environment = {**os.environ, "http_proxy": f"http://{self.target}", "https_proxy": "http://nobody"}
@@ -300,6 +315,33 @@ class ClientProcessTest(TestCase):
             self.assert_exit(2, done, "standard output")
             for command in ("reduce", "bench"):
                 self.assert_exit(2, warpfold(command, "--help", stdout=full), "standard output")
+
+    def test_output_at_the_limit_of_files(self):
+        path = self.folder / "answer"
+        with Server() as server, open(path, "wb") as file:
+            done = subprocess.run(["prlimit", "--fsize=0", os.environ["WARPFOLD_CLI"], "reduce", "--target",
+                                   server.address, "--op", "sum", "--iota", "5"],
+                                  stdout=file, stderr=subprocess.PIPE, timeout=60, check=False)
+        self.assertEqual((done.returncode, path.read_bytes()), (2, b""), done.stderr)
+        self.assertIn(b"cannot write to standard output", done.stderr)
+
+    def test_every_command_ends_though_nobody_reads_what_it_says(self):
+        reader, writer = full_pipe()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        with Server("--resident_bytes=16777216") as server:
+            to = ("--target", server.address)
+            answers = [self.start(*command, *to, stdout=writer, stderr=subprocess.PIPE)
+                       for command in (("info",), ("health",), ("arrays", "--json"))]
+            complaints = [(self.start(*command, stdout=subprocess.DEVNULL, stderr=writer), code)
+                          for command, code in ((("health", "--no_such_flag"), 2),
+                                                (("health", "--tls_ca", self.file("empty", b"")), 2),
+                                                (("delete", "0" * 32, "--target", "unix:/nobody"), 1))]
+            for client in answers:
+                self.assertEqual(client.wait(60), 1)
+                self.assertIn(b"DEADLINE_EXCEEDED: the time is up", client.stderr.read())
+            for client, code in complaints:
+                self.assertEqual(client.wait(60), code)
 
     def test_a_pipe_that_somebody_made_non_blocking(self):
         """As another process does that has the same one: a full pipe is no end of the answer."""

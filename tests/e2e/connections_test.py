@@ -266,6 +266,13 @@ class ConnectionsTest(TestCase):
     def test_addresses_that_cannot_be_listened_on(self):
         done = run_server("--device=cpu", f"--listen=unix:{self.folder}/none/s")
         self.assert_exit(2, done, f"--listen: unix:{self.folder}/none/s", "No such file or directory")
+        os.mkfifo(self.folder / "fifo")
+        (self.folder / "link").symlink_to("nobody")
+        for path, kind in ((self.file("file", b""), "a regular file"), (str(self.folder), "a directory"),
+                           (str(self.folder / "fifo"), "a FIFO"),
+                           (str(self.folder / "link"), "a symbolic link")):
+            done = run_server("--device=cpu", f"--listen=unix:{path}")
+            self.assert_exit(2, done, f"--listen: unix:{path}: there is {kind} at this path")
         # An address that no interface has may come, and a restart helps then.
         late = "192.0.2.1:0"
         for flag in ("--listen", "--admin_listen"):

@@ -201,6 +201,18 @@ def _end(process: subprocess.Popen) -> None:
                 pipe.close()
 
 
+def full_pipe() -> tuple[int, int]:
+    """A pipe that takes nothing more, as one has become that nobody reads."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for size in (1 << 16, 1):
+        with contextlib.suppress(BlockingIOError):
+            while os.write(writer, bytes(size)):
+                pass
+    os.set_blocking(writer, True)
+    return reader, writer
+
+
 def open_terminal() -> tuple[int, int]:
     """A pseudo terminal's two ends; skips the test where the machine has none, as in a bare chroot."""
     try:

@@ -178,7 +178,8 @@ class RefusalsTest(TestCase):
 
     def test_paths_that_exist(self):
         path = self.file("kept", b"a file of somebody's")
-        self.assert_refused(_WRONG, f"--listen: unix:{path}", "already in use", f"--listen=unix:{path}")
+        self.assert_refused(_WRONG, f"--listen: unix:{path}", "there is a regular file at this path",
+                            f"--listen=unix:{path}")
         self.assert_refused(_WRONG, "--memory_socket", "there is a file that is not a socket",
                             f"--listen=unix:{self.folder}/a.sock", f"--memory_socket={path}")
         with open(path, "rb") as kept:

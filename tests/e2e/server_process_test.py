@@ -15,8 +15,8 @@ from typing import BinaryIO
 
 import numpy
 
-from executables import (DEVICE, Server, TestCase, killed_after, open_terminal, reduce, run_server, value,
-                         warpfold)
+from executables import (DEVICE, Server, TestCase, full_pipe, killed_after, open_terminal, reduce, run_server,
+                         value, warpfold)
 from http_pages import metric
 
 _LOG_TIMEOUT_S = 60
@@ -61,18 +61,6 @@ def await_share(progress: BinaryIO, percent: int) -> None:
             share = re.match(rb" *(\d+) %", line)
             if share and int(share[1]) >= percent:
                 break
-
-
-def full_pipe() -> tuple[int, int]:
-    """A pipe that takes nothing more, as one has become that nobody reads."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    for size in (1 << 16, 1):
-        with contextlib.suppress(BlockingIOError):
-            while os.write(writer, bytes(size)):
-                pass
-    os.set_blocking(writer, True)
-    return reader, writer
 
 
 class ReadyTest(TestCase):
@@ -341,6 +329,25 @@ class EndTest(StreamTestCase):
             self.assertEqual(server.stop(), 0)
         os.close(writer)
         os.close(reader)
+
+    def test_lines_that_a_full_disk_refuses_are_counted(self):
+        with open("/dev/full", "wb") as full, Server("--admin_listen=127.0.0.1:0", stderr=full) as server:
+            self.await_dropped(server, 2)  # those of the start
+            for _ in range(3):
+                self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+            self.await_dropped(server, 5)
+
+    def test_a_log_at_its_limit_is_no_end(self):
+        with open(self.folder / "log", "wb") as log, \
+                Server("--admin_listen=127.0.0.1:0", stderr=log, prefix=("prlimit", "--fsize=10")) as server:
+            self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+            self.await_dropped(server, 1)
+
+    def await_dropped(self, server: Server, lines: float) -> None:
+        deadline = time.monotonic() + _LIMIT_TIMEOUT_S
+        while metric(server.ready_line, "warpfold_log_lines_dropped_total") < lines:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def test_serves_and_ends_when_its_output_is_a_full_pipe(self):
         reader, writer = full_pipe()

@@ -14,6 +14,7 @@
 #include "client/cli/bench/sinks.h"
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
+#include "proto/shared/poll_strategy.h"
 
 namespace warpfold::cli {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 // like it. The plain service keeps gRPC's own settings.
 void TuneAsServer(SinkKind kind) {
   if (kind == SinkKind::kPlainService) return;
-  setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
+  if (!IsPollStrategyChosen()) setenv(kPollStrategyVariable, "poll", /*overwrite=*/1);
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 }
 

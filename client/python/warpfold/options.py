@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -122,13 +123,21 @@ def targets_of(target: str | Sequence[str]) -> list[str]:
         text("a target", name)
         if not name or name != name.strip() or "," in name or "\0" in name:
             raise ValueError(f"{name!r} is no target: several are a list")
-        port = name.rpartition(":")[2]
-        # Text that is no number may end an IPv6 address without a port, or a name that gRPC resolves. gRPC
-        # would take a larger number modulo 65536.
-        if ":" in name and not name.startswith("unix") and port.isascii() and port.isdigit() \
-                and not 1 <= int(port) <= 65535:
-            raise ValueError(f"{name!r}: a port is a number of 1 to 65535")
+        if fault := _fault_of_target(name):
+            raise ValueError(f"{name!r}: {fault}")
     return targets
+
+
+def _fault_of_target(name: str) -> str:
+    """As the C++ client finds it (FaultOfTarget of target_names.h) at a call."""
+    is_uri = "://" in name and not name.startswith("dns://")
+    if is_uri or name.startswith(("unix:", "unix-abstract:", "vsock:")):
+        return ""
+    parts = re.fullmatch(r"(dns://[^/]*/|dns:|ipv4:|ipv6:)?(\[.*?\]|[^:\[][^:]*|):(?P<port>.*)", name)
+    if parts is None or (":" in parts["port"]):
+        return "there is no port: a target is host:port, with IPv6 addresses in brackets"
+    is_port = re.fullmatch("[0-9]{1,5}", parts["port"]) and 1 <= int(parts["port"]) <= 65535
+    return "" if is_port else "a port is a number of 1 to 65535"
 
 
 def check_one_target(targets: Sequence[str]) -> None:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -74,6 +75,8 @@ absl::Status AllowList::AddRule(absl::string_view line) {
       methods.set(static_cast<std::size_t>(method));
     }
   }
+  const bool has_asterisk = words[0] != kEverything && absl::StrContains(words[0], '*');
+  if (has_asterisk && literal_asterisk_.empty()) literal_asterisk_ = std::string(words[0]);
   (words[0] == kEverything ? of_everybody_ : of_identities_[std::string(words[0])]) |= methods;
   return absl::OkStatus();
 }

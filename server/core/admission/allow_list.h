@@ -44,6 +44,10 @@ class AllowList {
 
   bool Allows(const std::string& identity, Method method) const;
 
+  // The first identity that has an asterisk in it, which there stands for itself alone; empty without one. A
+  // certificate may have such a name, but who writes the rule will have meant others.
+  const std::string& literal_asterisk() const { return literal_asterisk_; }
+
  private:
   using Methods = std::bitset<static_cast<std::size_t>(Method::kUnknown)>;
 
@@ -51,6 +55,7 @@ class AllowList {
 
   std::unordered_map<std::string, Methods> of_identities_;
   Methods of_everybody_;
+  std::string literal_asterisk_;
 };
 
 // The list that is in force. Threads: all methods from any thread.

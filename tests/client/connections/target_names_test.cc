@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/connections/target_names.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,15 +10,45 @@
 namespace warpfold {
 namespace {
 
-TEST(TargetNamesTest, WhatFollowsAColonIsAPortOnlyWhereThereAreSome) {
+TEST(TargetNamesTest, APortIsANumberOf1To65535) {
   for (const char* const good :
-       {"host", "host:1", "host:65535", "host:", "host:http", "unix:/run/a:99999", "unix-abstract:a:0",
-        "vsock:2:99999", "ipv4:127.0.0.1:1,127.0.0.1:65535", "[::1]:50051"}) {
-    EXPECT_TRUE(CheckTargets({good}).ok()) << good;
+       {"host:1", "host:65535", "host:00080", "unix:/run/a:99999", "unix-abstract:a:0", "vsock:2:99999",
+        "ipv4:127.0.0.1:1,127.0.0.1:65535", "[::1]:50051", "[fe80::1%25eth0]:1", "ipv6:[::1]:1", "dns:host:1",
+        "dns:///host:1", "dns://1.1.1.1/host:1", "dns://1.1.1.1:53/[::1]:1", "xds:///name"}) {
+    EXPECT_TRUE(CheckTargets({good}).ok()) << good << ": " << CheckTargets({good});
   }
-  for (const char* const bad : {"host:0", "host:65536", "host:99999999999999999999", "dns:host:0",
-                                "ipv4:127.0.0.1:1,127.0.0.1:0", "[::1]:65536"}) {
+  for (const char* const bad : {"host:0",
+                                "host:65536",
+                                "host:99999999999999999999",
+                                "dns:host:0",
+                                "ipv4:127.0.0.1:1,127.0.0.1:0",
+                                "[::1]:65536",
+                                "host:",
+                                "host:http",
+                                "127.0.0.1:-23261",
+                                "127.0.0.1:107811x",
+                                "127.0.0.1: 107811",
+                                "127.0.0.1:+107811",
+                                "127.0.0.1:107811/x",
+                                "127.0.0.1:1x",
+                                "127.0.0.1:1 ",
+                                "host:000080",
+                                "dns:///host:107811x",
+                                "dns://1.1.1.1:53/host:-1",
+                                "[::1]:+1",
+                                "[::1]:",
+                                "unixhost:99999"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({bad}))) << bad;
+    EXPECT_THAT(CheckTargets({bad}).message(), testing::HasSubstr("a port is a number of 1 to 65535"));
+  }
+}
+
+TEST(TargetNamesTest, APortHasToBeThere) {
+  for (const char* const bad : {"host", "127.0.0.1", "::1", "fe80::1:2", "[::1]", "[::1", "[::1]1",
+                                "ipv6:::1", "ipv4:127.0.0.1", "dns:host", "dns:///host",
+                                "dns://1.1.1.1:53/host", "dns://", "dns://1.1.1.1:53", "dns:", "dns:a:b:1"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({bad}))) << bad;
+    EXPECT_THAT(CheckTargets({bad}).message(), testing::HasSubstr("there is no port"));
   }
 }
 

@@ -105,6 +105,20 @@ TEST_F(LogQueueTest, CountsWhatNobodyReads) {
   EXPECT_GE(notices, 1);
 }
 
+TEST(LogQueueOnAFullDiskTest, CountsWhatIsRefused) {
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  LogQueue& queue =
+      LogQueue::Make(full, kCapacity, [](auto dropped) { return absl::StrCat("-", dropped, "\n"); });
+  for (int i = 1; i <= 3; ++i) {
+    queue.Push([] { return std::string("a line\n"); }, 7);
+    EXPECT_TRUE(queue.Flush(kLong));
+    EXPECT_GE(queue.dropped(), i);
+  }
+  // Three lines, and at most a notice of drops before each but the first and at each Flush.
+  EXPECT_LE(queue.dropped(), 9);
+}
+
 TEST(LogSamplerTest, SomeOfEachKindInASecond) {
   LogSampler sampler;
   const absl::Time start = absl::UnixEpoch();
