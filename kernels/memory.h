@@ -32,7 +32,8 @@ class Memory {
   // then slots of every device may be.
   std::optional<int> device() const { return host_can_read_ ? std::nullopt : std::optional(device_); }
 
-  // Registers the next part with the device (Backend::BeginRegister); false once there is none left.
+  // Registers the next part with the device (Backend::BeginRegister); false once there is none left, or the
+  // system has refused one. One caller at a time, before anybody else has the memory.
   virtual absl::StatusOr<bool> RegisterNext() { return false; }
 
  protected:

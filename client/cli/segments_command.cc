@@ -59,7 +59,9 @@ absl::StatusOr<SegmentCut> CutAlong(std::int64_t axis, const std::vector<std::ui
   }
   if (shape.back() > 0) return SegmentCut{.length = shape.back()};
   std::uint64_t rows = 1;
-  for (const std::uint64_t length : std::span(shape).first(shape.size() - 1)) {
+  const auto others = std::span(shape).first(shape.size() - 1);
+  if (std::ranges::find(others, 0u) != others.end()) rows = 0;
+  for (const std::uint64_t length : others) {
     if (__builtin_mul_overflow(rows, length, &rows) || rows > kMaxEmptyRows) {
       return Refuse(absl::StrCat("--axis: more than ", kMaxEmptyRows, " rows of no elements"));
     }

@@ -108,11 +108,16 @@ absl::Status Registrations::CheckProcess() const {
       "this process was forked from the one that has connected to the memory socket: connect after the fork");
 }
 
+absl::Status Registrations::CheckFor(const Patience& patience) const {
+  if (absl::Status status = patience.Check(); !status.ok()) return status;
+  return CheckProcess();
+}
+
 absl::Status Registrations::TakeTurn(const Patience& patience) {
   // Before the lock, which a thread may have had that this process is without.
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
   while (true) {
-    if (absl::Status status = patience.Check(); !status.ok()) return status;
+    if (absl::Status status = CheckFor(patience); !status.ok()) return status;
     const absl::MutexLock lock(&mutex_);
     if (!mutex_.AwaitWithTimeout(absl::Condition(&is_free_), patience.Slice())) continue;
     is_free_ = false;
@@ -145,7 +150,7 @@ absl::Status Registrations::ConnectInTurn(const Patience& patience) {
   absl::Cleanup closes = [this] { socket_.Close(); };
   while (connect(socket_.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno != EAGAIN) return Broken("cannot be connected to", errno);
-    if (absl::Status status = patience.Check(); !status.ok()) return status;
+    if (absl::Status status = CheckFor(patience); !status.ok()) return status;
     absl::SleepFor(kConnectPause);
   }
   std::move(closes).Cancel();

@@ -32,10 +32,10 @@ struct Registration {
 };
 
 // The connection of this process to the memory socket, and what is registered over it. Lives as long as
-// anything that was. Answers have no names: the server gives them in
-// the order of the questions, and what it still owes is remembered. Threads: any; one at a time has the turn
-// to ask. Processes: only the one that has made it; another one that has a copy, from a fork, is without the
-// connection, since the server forgets the memory when no process has that any more.
+// anything that was. Answers have no names: the server gives them in the order of the questions, and what it
+// still owes is remembered. Threads: any; one at a time has the turn to ask. Processes: only the one that has
+// made it; another one that has a copy, from a fork, is without the connection, since the server forgets the
+// memory when no process has that any more.
 class Registrations {
  public:
   explicit Registrations(std::string path) : path_(std::move(path)) {}
@@ -66,6 +66,8 @@ class Registrations {
   bool IsOwnProcess() const { return getpid() == process_; }
   // FAILED_PRECONDITION in a process that was forked.
   absl::Status CheckProcess() const;
+  // Patience::Check, whose keep_going may have forked, and have gone on in the new process.
+  absl::Status CheckFor(const Patience& patience) const;
   absl::Status TakeTurn(const Patience& patience);
   void EndTurn();
   bool TryEndTurn();

@@ -83,8 +83,9 @@ void MemorySocket::Await(bool some_left) {
 }
 
 int MemorySocket::LongestWait(bool some_left) const {
-  if (some_left || accept_failed_ || places_.size() > connections_.size()) return kLookAgainMs;
-  absl::Time first = sealer_.deadline(clock_());
+  const bool looks_again = some_left || accept_failed_ || places_.size() > connections_.size();
+  absl::Time first = looks_again ? clock_() + absl::Milliseconds(kLookAgainMs) : absl::InfiniteFuture();
+  first = std::min(first, sealer_.deadline(clock_()));
   for (const auto& connection : connections_) first = std::min(first, connection->deadline());
   const absl::Duration rest = first - clock_();
   if (rest == absl::InfiniteDuration()) return -1;
@@ -111,13 +112,15 @@ void MemorySocket::AcceptAll() {
 }
 
 void MemorySocket::RegisterNext() {
-  const auto registers = [](const auto& connection) { return connection->registers(); };
-  auto next = std::find_if(connections_.begin(), connections_.end(), [&](const auto& connection) {
-    return registers(connection) && connection->user() != registered_last_;
-  });
-  if (next == connections_.end()) next = std::find_if(connections_.begin(), connections_.end(), registers);
+  // The first of the user whose turn was longest ago: who has had a turn goes to the end.
+  auto next = connections_.end();
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    if (!(*it)->registers()) continue;
+    if (next == connections_.end() || turn_of_user_[(*it)->user()] < turn_of_user_[(*next)->user()])
+      next = it;
+  }
   if (next == connections_.end()) return;
-  registered_last_ = (*next)->user();
+  turn_of_user_[(*next)->user()] = ++turn_;
   if ((*next)->RegisterNext()) {
     std::rotate(next, next + 1, connections_.end());
   } else {

@@ -11,6 +11,8 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -84,7 +86,7 @@ class MemorySocket {
   int LongestWait(bool some_left) const;
   void AcceptAll();
   // Has one of the connections that register memory take in a part of it: users in turn, and the connections
-  // of one in turn, so that requests wait no longer than one part takes, however much others register.
+  // of one in turn. So requests wait for no more than one part, however much others register.
   void RegisterNext();
   bool MayConnect(uid_t user) const;
   // How many connections there are, or are still being closed.
@@ -101,7 +103,9 @@ class MemorySocket {
   std::uint64_t inode_ = 0;  // of the socket's file
   FileDescriptor wake_;      // an eventfd: the thread should end
   bool accept_failed_ = false;
-  uid_t registered_last_ = kNobody;
+  // RegisterNext counts turns, and which was a user's last one.
+  std::uint64_t turn_ = 0;
+  std::map<uid_t, std::uint64_t> turn_of_user_;
   std::atomic<bool> ending_ = false;
   std::thread thread_;
 };

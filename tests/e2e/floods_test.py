@@ -167,7 +167,7 @@ class FloodsTest(TestCase):
         messages = (b"\x0a" + floods.varint(len(header)) + header, bytes.fromhex("12 00"))
         stream = connection.begin("/warpfold.v1.ReductionService/Reduce")
         for message in messages:
-            connection.send(stream, struct.pack(">BI", 0, len(message)) + message)
+            connection.send(stream, struct.pack(">BI", 0, len(message)) + message, patience=_TIMEOUT_S)
         if stream not in connection.ended:
             connection.half_close(stream)
         return stream

@@ -23,14 +23,20 @@ class FakeMemory : public kernels::Memory {
   FakeMemory(std::span<const std::byte> bytes, bool host_can_read) : Memory(bytes, host_can_read) {}
   FakeMemory(std::unique_ptr<std::vector<std::byte>> owned, int device)
       : Memory(*owned, /*host_can_read=*/false, device), owned_(std::move(owned)) {}
-  // With parts to register for as long as `has_more` is true.
-  FakeMemory(std::span<const std::byte> bytes, const std::atomic<bool>& has_more)
-      : Memory(bytes, /*host_can_read=*/true), has_more_(&has_more) {}
+  // With parts to register for as long as `has_more` is true, and `fails` is not.
+  FakeMemory(std::span<const std::byte> bytes, const std::atomic<bool>& has_more,
+             const std::atomic<bool>& fails)
+      : Memory(bytes, /*host_can_read=*/true), has_more_(&has_more), fails_(&fails) {}
 
-  absl::StatusOr<bool> RegisterNext() override { return has_more_ != nullptr && *has_more_; }
+  absl::StatusOr<bool> RegisterNext() override {
+    if (has_more_ == nullptr) return false;
+    if (*fails_) return absl::UnavailableError("the device is lost");
+    return has_more_->load();
+  }
 
  private:
   const std::atomic<bool>* const has_more_ = nullptr;
+  const std::atomic<bool>* const fails_ = nullptr;
   std::unique_ptr<std::vector<std::byte>> owned_;
 };
 
@@ -72,7 +78,9 @@ class FakeBackend : public kernels::Backend {
   absl::Status fault() const override { return faulty ? DeviceLost() : absl::OkStatus(); }
 
   absl::StatusOr<std::unique_ptr<kernels::Memory>> BeginRegister(std::span<const std::byte> bytes) override {
-    if (bytes.size() > kManyBytes) return std::make_unique<FakeMemory>(bytes, registration_goes_on);
+    if (bytes.size() > kManyBytes) {
+      return std::make_unique<FakeMemory>(bytes, registration_goes_on, registration_fails);
+    }
     return std::make_unique<FakeMemory>(bytes, true);
   }
   bool takes_pieces() const override { return true; }
@@ -99,6 +107,7 @@ class FakeBackend : public kernels::Backend {
   // Registrations of more than kManyBytes have one part after another while this is true.
   static constexpr std::size_t kManyBytes = 512 << 10;
   std::atomic<bool> registration_goes_on = false;
+  std::atomic<bool> registration_fails = false;
   std::atomic<bool> faulty = false;
   std::atomic<bool> has_algorithms = true;
   std::atomic<bool> telemetry_hangs = false;

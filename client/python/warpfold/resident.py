@@ -171,8 +171,8 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
         """The same elements in this shape, as numpy.ndarray.reshape takes one: integers or a tuple, of which
         one may be -1. Nothing is copied or sent, and it is deleted with the array, as a part is.
 
-        What Client.array has by a token has the shape of no array that was put: reshape gives it one, for
-        axis= and parts. Raises ValueError for a shape of another number of elements.
+        Client.array does not know the shape in which an array was put, and has all of it in a row: reshape
+        gives it one, for axis= and parts. Raises ValueError for a shape of another number of elements.
         """
         import numpy
 

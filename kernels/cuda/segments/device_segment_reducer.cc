@@ -114,7 +114,8 @@ DeviceSegmentReducer::~DeviceSegmentReducer() {
 }
 
 std::uint64_t DeviceSegmentReducer::Capacity(const ReductionPlan& reduction) const {
-  return result_bytes_ / SegmentLayout(reduction).row_bytes();
+  // SegmentItem numbers segments by 32 bits.
+  return std::min<std::uint64_t>(result_bytes_ / SegmentLayout(reduction).row_bytes(), UINT32_MAX);
 }
 
 absl::Status DeviceSegmentReducer::Launch(const ReductionPlan& reduction, const SegmentCut& cut,

@@ -49,7 +49,8 @@ class DeviceSegmentReducer {
   absl::Status Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
                       cudaStream_t stream);
 
-  // Whether the last Launch's kernels write their results where the host reads them.
+  // Whether the kernels of the last Launch, which there must have been, write their results where the host
+  // reads them.
   bool WritesToHost() const;
   // Enqueues the copy of the last Launch's results to the host, unless they are written there.
   absl::Status CopyResults(cudaStream_t stream);

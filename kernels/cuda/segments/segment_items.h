@@ -66,7 +66,7 @@ void ForEachItem(const SegmentCut& cut, const SegmentPlan& plan, const Add& add)
         longest = length;
         most_segments = MostInTile(plan, longest);
       }
-      if (item.count == most_segments || elements + length > most_elements) break;
+      if (item.count >= most_segments || elements + length > most_elements) break;
       elements += length;
       ++item.count;
     }

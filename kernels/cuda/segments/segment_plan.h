@@ -30,8 +30,8 @@ constexpr std::uint32_t SegmentsInRows(std::uint64_t vectors) {
 }
 
 // Segments [segment, segment + count); where count is 0, run number `run` of one segment, whose first run is
-// number `first_run` among those of all segments. One vector, which a lane loads at once. 32 bits suffice: a
-// launch has fewer than 2^32 segments, whose results would take 32 GiB.
+// number `first_run` among those of all segments. One vector, which a lane loads at once. 32 bits suffice:
+// no launch has 2^32 segments (DeviceSegmentReducer::Capacity).
 struct alignas(kVectorBytes) SegmentItem {
   std::uint32_t segment = 0;
   std::uint32_t count = 0;

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "client/error.h"
 #include "client/shared_memory.h"
@@ -106,24 +107,28 @@ TEST_F(MemorySocketTest, RegistrationEndsWithItsObjectAndWithItsConnection) {
 TEST_F(MemorySocketTest, RegistrationEndsWithItsProcessAlsoIfOneThatItForkedLivesOn) {
   std::array<int, 2> tokens;
   std::array<int, 2> life;  // both live until the test closes its end, or are killed
-  ASSERT_EQ(pipe(tokens.data()), 0);
-  ASSERT_EQ(pipe(life.data()), 0);
+  ASSERT_EQ(pipe2(tokens.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(life.data(), O_CLOEXEC), 0);
   const pid_t owner = fork();
+  ASSERT_GE(owner, 0);
   if (owner == 0) {
     close(life[1]);
     const auto connection = MemoryConnection::Open(path_);
     const auto memory = connection->Allocate(4096);
-    if (fork() > 0 && write(tokens[1], memory->token().data(), 16) != 16) std::_Exit(1);
+    const pid_t forked = fork();
+    if (forked < 0 || (forked > 0 && write(tokens[1], memory->token().data(), 16) != 16)) std::_Exit(1);
+    close(tokens[1]);
     char byte = 0;
     std::_Exit(static_cast<int>(read(life[0], &byte, 1)));
   }
+  close(tokens[1]);
   std::string token(16, 0);
   ASSERT_EQ(read(tokens[0], token.data(), token.size()), 16);
   EXPECT_TRUE(Reduce({At(token, 0, 10)}).ok()) << "a fork took the connection from the process that made it";
   kill(owner, SIGKILL);
   ASSERT_EQ(waitpid(owner, nullptr, 0), owner);
   Await([&] { return Reason(Reduce({At(token, 0, 10)})) == "UNKNOWN_MEMORY"; });
-  for (const int end : {tokens[0], tokens[1], life[0], life[1]}) close(end);
+  for (const int end : {tokens[0], life[0], life[1]}) close(end);
 }
 
 TEST_F(MemorySocketTest, AConnectionWithNothingRegisteredIsClosedAndTheClientConnectsAgain) {
@@ -340,6 +345,10 @@ TEST_F(MemorySocketTest, WhileMuchIsRegisteredOthersAreServed) {
     is_over = true;
     EXPECT_TRUE(much.ok()) << much.status();
   });
+  const absl::Cleanup ends = [&] {
+    backend_.registration_goes_on = false;
+    registers.join();
+  };
   Await([&] { return socket_->registrar().registered_bytes() > FakeBackend::kManyBytes; });
   for (int i = 0; i < 3; ++i) {
     auto other = MemoryConnection::Open(path_);
@@ -349,24 +358,44 @@ TEST_F(MemorySocketTest, WhileMuchIsRegisteredOthersAreServed) {
     EXPECT_TRUE(Reduce({At(memory->token(), 0, 10)}).ok());
   }
   EXPECT_FALSE(is_over);
-  backend_.registration_goes_on = false;
-  registers.join();
 }
 
 TEST_F(MemorySocketTest, WhoLeavesWhileMuchIsRegisteredLosesIt) {
   backend_.registration_goes_on = true;
-  {
+  std::atomic<bool> goes_on = true;
+  std::thread registers([&] {
     auto other = MemoryConnection::Open(path_);
-    ASSERT_TRUE(other.ok()) << other.status();
-    const int fd = Memfd(FakeBackend::kManyBytes + 1, true, F_SEAL_SHRINK);
-    const CallOptions options = {.timeout = absl::Milliseconds(100)};
-    const absl::Status status = other->Register(fd, FakeBackend::kManyBytes + 1, options).status();
-    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-    EXPECT_GT(socket_->registrar().registered_bytes(), 0u);
-    close(fd);
-  }
+    EXPECT_TRUE(other.ok()) << other.status();
+    const CallOptions options = {.keep_going = [&] { return goes_on.load(); }};
+    const absl::Status status = other->Allocate(FakeBackend::kManyBytes + 1, options).status();
+    EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  });
+  Await([&] { return socket_->registrar().registered_bytes() > 0; });
+  goes_on = false;
+  registers.join();
   Await([&] { return socket_->registrar().registered_bytes() == 0; });
   ExpectUnharmed();
+}
+
+// As where the device is lost meanwhile.
+TEST_F(MemorySocketTest, WhatFailsAfterAPartIsToldAndCountsNoMore) {
+  backend_.registration_goes_on = true;
+  std::thread registers([&] {
+    const auto much = connection_->Allocate(FakeBackend::kManyBytes + 1);
+    EXPECT_TRUE(absl::IsUnavailable(much.status())) << much.status();
+  });
+  Await([&] { return socket_->registrar().registered_bytes() > 0; });
+  backend_.registration_fails = true;
+  registers.join();
+  Await([&] { return socket_->registrar().registered_bytes() == 0; });
+}
+
+TEST_F(MemorySocketTest, TheEndWaitsForNoMoreThanAPart) {
+  backend_.registration_goes_on = true;
+  std::thread registers([&] { EXPECT_FALSE(connection_->Allocate(FakeBackend::kManyBytes + 1).ok()); });
+  Await([&] { return socket_->registrar().registered_bytes() > 0; });
+  socket_.reset();
+  registers.join();
 }
 
 TEST_F(MemorySocketTest, WhoLeavesWhileAMemfdIsSealedLosesAllAtOnce) {
