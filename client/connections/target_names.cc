@@ -29,7 +29,7 @@ bool IsPort(absl::string_view text) {
 // Whether the name leads to something else than a host and a port.
 bool IsOfAnotherScheme(absl::string_view target) {
   const bool is_uri = absl::StrContains(target, "://") && !absl::StartsWith(target, "dns://");
-  return is_uri || absl::StartsWith(target, "vsock:");
+  return is_uri || absl::StartsWith(target, "vsock:") || absl::StartsWith(target, "xds:");
 }
 
 // Takes the scheme away, and the DNS server that a URI may name.

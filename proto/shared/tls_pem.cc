@@ -127,7 +127,7 @@ bool CanShakeHands(SSL_CTX* with_keys) {
   SSL_set_bio(client.get(), clients_end, clients_end);
   SSL_set_accept_state(server.get());
   SSL_set_connect_state(client.get());
-  // A chain is at most some 100 KiB, of which the pair takes 17 at a time.
+  // One certificate and a handful of messages, of which the pair takes 17 KiB at a time.
   constexpr int kMostRounds = 100;
   for (int round = 0; round < kMostRounds; ++round) {
     if (!GoOn(client.get()) || !GoOn(server.get())) return false;

@@ -48,26 +48,27 @@ absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
   return keys;
 }
 
-std::vector<std::string> FaultsOfDates(const TlsKeys& keys, absl::Time now) {
-  std::vector<std::string> faults;
+std::vector<std::string> FaultsOfOwnDates(const TlsKeys& keys, absl::Time now) {
   const Validity own = ValiditiesOf(keys.certificate).front();
   if (now < own.from) {
-    faults.push_back(absl::StrCat("--tls_cert: the certificate is not valid before ", UtcDateOf(own.from)));
-  } else if (now >= own.until) {
-    faults.push_back(absl::StrCat("--tls_cert: the certificate expired on ", UtcDateOf(own.until)));
+    return {absl::StrCat("--tls_cert: the certificate is not valid before ", UtcDateOf(own.from))};
   }
-  if (!keys.client_ca.has_value()) return faults;
+  if (now < own.until) return {};
+  return {absl::StrCat("--tls_cert: the certificate expired on ", UtcDateOf(own.until))};
+}
+
+std::vector<std::string> FaultsOfAuthorities(const TlsKeys& keys, absl::Time now) {
+  if (!keys.client_ca.has_value()) return {};
   absl::Time first = absl::InfiniteFuture();
   absl::Time last = absl::InfinitePast();
   for (const Validity& authority : ValiditiesOf(*keys.client_ca)) {
-    if (now >= authority.from && now < authority.until) return faults;
+    if (now >= authority.from && now < authority.until) return {};
     if (now < authority.from) first = std::min(first, authority.from);
     last = std::max(last, authority.until);
   }
-  faults.push_back(first < absl::InfiniteFuture()
-                       ? absl::StrCat("--tls_client_ca: no certificate is valid before ", UtcDateOf(first))
-                       : absl::StrCat("--tls_client_ca: the last certificate expired on ", UtcDateOf(last)));
-  return faults;
+  return {first < absl::InfiniteFuture()
+              ? absl::StrCat("--tls_client_ca: no certificate is valid before ", UtcDateOf(first))
+              : absl::StrCat("--tls_client_ca: the last certificate expired on ", UtcDateOf(last))};
 }
 
 }  // namespace warpfold::server

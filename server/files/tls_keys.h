@@ -26,9 +26,10 @@ struct TlsKeys {
 // its file.
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags);
 
-// Why peers would refuse these keys at `now`, or all clients be refused: a sentence with the flag and a date
-// for each of its files that is not valid yet, or not any more. An authority's file is, as long as one of its
-// certificates is.
-std::vector<std::string> FaultsOfDates(const TlsKeys& keys, absl::Time now);
+// Why peers would refuse the server's own certificate at `now`: that it is not valid yet, or not any more. A
+// sentence with the flag and the date, or none.
+std::vector<std::string> FaultsOfOwnDates(const TlsKeys& keys, absl::Time now);
+// Why all clients would be refused at `now`: that none of the authorities' certificates is valid. As above.
+std::vector<std::string> FaultsOfAuthorities(const TlsKeys& keys, absl::Time now);
 
 }  // namespace warpfold::server

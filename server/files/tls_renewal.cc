@@ -18,11 +18,17 @@ namespace {
 absl::Time ExpiryOf(const TlsKeys& keys) { return ValiditiesOf(keys.certificate).front().until; }
 
 // Keys that are fit to be taken up. Those in use may have expired as well; such as these would be no better.
-absl::StatusOr<TlsKeys> ReadNewKeys(const Flags& flags) {
+// But a file that is as it was does not keep another one from being taken up.
+absl::StatusOr<TlsKeys> ReadNewKeys(const Flags& flags, const TlsKeys& in_use) {
   absl::StatusOr<std::optional<TlsKeys>> keys = ReadTlsKeys(flags);
   if (!keys.ok()) return keys.status();
   // By the time of day, as peers do: the server's clock keeps to what the time of day was at its start.
-  const std::vector<std::string> faults = FaultsOfDates(**keys, absl::Now());
+  const absl::Time now = absl::Now();
+  std::vector<std::string> faults;
+  if ((*keys)->certificate != in_use.certificate) faults = FaultsOfOwnDates(**keys, now);
+  if ((*keys)->client_ca != in_use.client_ca) {
+    for (std::string& fault : FaultsOfAuthorities(**keys, now)) faults.push_back(std::move(fault));
+  }
   if (!faults.empty()) return absl::InvalidArgumentError(absl::StrJoin(faults, "; "));
   return **std::move(keys);
 }
@@ -34,7 +40,7 @@ TlsRenewal::TlsRenewal(const Flags& flags)
 
 std::optional<TlsKeys> TlsRenewal::ReadIfChanged(absl::Time now) {
   if (flags_.tls_cert.empty() || !files_.HasChanged(now)) return std::nullopt;
-  absl::StatusOr<TlsKeys> keys = ReadNewKeys(flags_);
+  absl::StatusOr<TlsKeys> keys = ReadNewKeys(flags_, in_use_);
   if (!keys.ok()) {
     reloads_.Failed();
     files_.TryAgain();
@@ -56,7 +62,9 @@ void TlsRenewal::Used(const TlsKeys& keys) {
   expiry_s_ = absl::ToUnixSeconds(expiry);
   reloads_.Succeeded();
   const absl::Time now = absl::Now();
-  for (const std::string& fault : FaultsOfDates(keys, now)) Log(LogLevel::kWarning, fault);
+  in_use_ = {.certificate = keys.certificate, .key = "", .client_ca = keys.client_ca};
+  for (const std::string& fault : FaultsOfOwnDates(keys, now)) Log(LogLevel::kWarning, fault);
+  for (const std::string& fault : FaultsOfAuthorities(keys, now)) Log(LogLevel::kWarning, fault);
   if (expiry > now + kSoon) return;
   if (expiry > now)
     Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate expires on ",

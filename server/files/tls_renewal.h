@@ -46,6 +46,7 @@ class TlsRenewal {
   const Flags& flags_;
   FileWatch files_;
   ReloadRecord reloads_;
+  TlsKeys in_use_;       // without the key itself
   std::string refusal_;  // of the last attempt; empty if there was none
   std::atomic<std::int64_t> expiry_s_ = kNone;
 };

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kGathering{5};
 
 // Writes all of `text`, however long that takes. Returns how many of its lines are lost, whole or in part,
 // since the descriptor refuses them, as a full disk does. They are not tried again: later ones may fit.
-std::int64_t WriteAll(int descriptor, const std::string& text) {
+std::size_t WriteAll(int descriptor, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
     if (written >= 0) {
@@ -32,7 +32,8 @@ std::int64_t WriteAll(int descriptor, const std::string& text) {
       pollfd ready = {.fd = descriptor, .events = POLLOUT, .revents = 0};
       poll(&ready, 1, /*timeout=*/1000);
     } else if (errno != EINTR) {
-      return std::count(text.begin() + static_cast<std::ptrdiff_t>(done), text.end(), '\n');
+      const auto lost = std::count(text.begin() + static_cast<std::ptrdiff_t>(done), text.end(), '\n');
+      return static_cast<std::size_t>(lost);
     }
   }
   return 0;
@@ -67,9 +68,10 @@ void LogQueue::Push(Line line, std::size_t bytes) {
 
 void LogQueue::NoteDropsLocked() {
   if (dropped_ == 0) return;
-  std::string notice = drop_notice_(std::exchange(dropped_, 0));
+  const std::int64_t noted = std::exchange(dropped_, 0);
+  std::string notice = drop_notice_(noted);
   const std::size_t bytes = notice.size();
-  lines_.push_back({[notice = std::move(notice)] { return notice; }, bytes});
+  lines_.push_back({[notice = std::move(notice)] { return notice; }, bytes, noted});
   bytes_ += bytes;
 }
 
@@ -84,19 +86,29 @@ bool LogQueue::Flush(absl::Duration timeout) {
   return written;
 }
 
-std::string LogQueue::TakeBatch(std::unique_lock<std::mutex>& lock) {
-  std::string text;
-  while (!lines_.empty() && text.size() < kBatchBytes) {
+LogQueue::Batch LogQueue::TakeBatch(std::unique_lock<std::mutex>& lock) {
+  Batch batch;
+  while (!lines_.empty() && batch.text.size() < kBatchBytes) {
     const Waiting waiting = std::move(lines_.front());
     lines_.pop_front();
     bytes_ -= waiting.bytes;
     if (lines_.empty()) NoteDropsLocked();
     writing_ = true;
     lock.unlock();
-    text += waiting.line();
+    batch.text += waiting.line();
+    batch.noted.push_back(waiting.noted);
     lock.lock();
   }
-  return text;
+  return batch;
+}
+
+void LogQueue::CountRefusedLocked(const Batch& batch, std::size_t refused) {
+  const std::size_t written = batch.noted.size() - std::min(refused, batch.noted.size());
+  for (std::size_t i = written; i < batch.noted.size(); ++i) {
+    const bool is_notice = batch.noted[i] > 0;
+    dropped_ += is_notice ? batch.noted[i] : 1;
+    all_dropped_ += is_notice ? 0 : 1;
+  }
 }
 
 void LogQueue::Run() {
@@ -105,12 +117,11 @@ void LogQueue::Run() {
     sleeping_ = true;
     changed_.wait(lock, [this] { return !lines_.empty(); });
     sleeping_ = false;
-    const std::string text = TakeBatch(lock);
+    const Batch batch = TakeBatch(lock);
     lock.unlock();
-    const std::int64_t lost = WriteAll(descriptor_, text);
+    const std::size_t refused = WriteAll(descriptor_, batch.text);
     lock.lock();
-    dropped_ += lost;
-    all_dropped_ += lost;
+    CountRefusedLocked(batch, refused);
     writing_ = false;
     changed_.notify_all();
     // Waking a thread costs a call that ends some microseconds. While lines come one after the other, they

@@ -15,6 +15,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -48,11 +49,19 @@ class LogQueue {
   struct Waiting {
     Line line;
     std::size_t bytes;
+    std::int64_t noted = 0;  // of a notice: how many lines it says were dropped
+  };
+  struct Batch {
+    std::string text;
+    std::vector<std::int64_t> noted;  // of each of its lines
   };
 
   void Run();
   void NoteDropsLocked();
-  std::string TakeBatch(std::unique_lock<std::mutex>& lock);
+  Batch TakeBatch(std::unique_lock<std::mutex>& lock);
+  // The descriptor has refused so many lines at the batch's end. A notice among them is no line of anybody's:
+  // the next one says what it would have said.
+  void CountRefusedLocked(const Batch& batch, std::size_t refused);
 
   const int descriptor_;
   const std::size_t capacity_bytes_;

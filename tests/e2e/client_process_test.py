@@ -325,14 +325,14 @@ class ClientProcessTest(TestCase):
         self.assertEqual((done.returncode, path.read_bytes()), (2, b""), done.stderr)
         self.assertIn(b"cannot write to standard output", done.stderr)
 
-    def test_every_command_ends_though_nobody_reads_what_it_says(self):
+    def test_short_answers_and_complaints_end_though_nobody_reads_them(self):
         reader, writer = full_pipe()
         self.addCleanup(os.close, reader)
         self.addCleanup(os.close, writer)
-        with Server("--resident_bytes=16777216") as server:
+        with Server() as server:
             to = ("--target", server.address)
-            answers = [self.start(*command, *to, stdout=writer, stderr=subprocess.PIPE)
-                       for command in (("info",), ("health",), ("arrays", "--json"))]
+            answers = [self.start(command, *to, stdout=writer, stderr=subprocess.PIPE)
+                       for command in ("info", "health")]
             complaints = [(self.start(*command, stdout=subprocess.DEVNULL, stderr=writer), code)
                           for command, code in ((("health", "--no_such_flag"), 2),
                                                 (("health", "--tls_ca", self.file("empty", b"")), 2),

@@ -68,9 +68,9 @@ class TlsDatesTest(TestCase):
 
     def test_a_certificate_of_the_near_future_is_taken_up_when_it_is_valid(self):
         """As one of an authority whose clock is ahead: nobody has to write it again."""
-        begin = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=5)
-        soon, key = self.keys("soon", (begin, _FUTURE[0]))
         with self.serve() as server:
+            begin = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=10)
+            soon, key = self.keys("soon", (begin, _FUTURE[0]))
             os.replace(key, self.key)
             shutil.copy(soon, self.cert)
             server.await_log(_REFUSED + "--tls_cert: the certificate is not valid before ")
@@ -95,6 +95,16 @@ class TlsDatesTest(TestCase):
                 file.write(pathlib.Path(client[0]).read_bytes())
             server.await_log("a new certificate is in use")
 
+    def test_an_old_certificate_does_not_keep_authorities_in_force(self):
+        """Who withdraws an authority may do so whatever the server's own certificate is."""
+        cert, key = self.keys("past", _PAST)
+        authority = str(self.folder / "authority.pem")
+        shutil.copy(self.keys("withdrawn", _PRESENT)[0], authority)
+        with Server(f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_client_ca={authority}",
+                    allow_all(str(self.folder))) as server:
+            shutil.copy(self.keys("its_heir", _PRESENT)[0], authority)
+            server.await_log("a new certificate is in use")
+
     def test_a_start_warns_of_dates_and_serves(self):
         past, future = self.keys("past", _PAST), self.keys("future", _FUTURE)
         for (cert, key), authority, *warnings in (
@@ -105,7 +115,7 @@ class TlsDatesTest(TestCase):
             with Server(f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_client_ca={authority}",
                         allow_all(str(self.folder))) as server:
                 for warning in warnings:
-                    self.assertIn(warning, server.log())
+                    server.await_log(warning)
 
     def test_a_key_of_a_curve_without_a_signature_is_refused_by_name(self):
         cert, key = self.keys("curve", _PRESENT, "secp256k1")

@@ -185,7 +185,8 @@ def test_no_time(client):
     ("[::1]:99999", ValueError), ("127.0.0.1:-23261", ValueError), ("127.0.0.1:107811x", ValueError),
     ("127.0.0.1: 107811", ValueError), ("127.0.0.1:+107811", ValueError), ("127.0.0.1:107811/x", ValueError),
     ("127.0.0.1:\u0661", ValueError), ("unixhost:107811", ValueError), ("node:name", ValueError),
-    ("node", ValueError), ("::1", ValueError), ("[::1]", ValueError), ("dns:///node", ValueError),
+    ("node", ValueError), ("dns:50051", ValueError), ("[::1]:1:2", ValueError),
+    ("::1", ValueError), ("[::1]", ValueError), ("dns:///node", ValueError),
     ("", ValueError), ([], ValueError), (["127.0.0.1:1", ""], ValueError),
     ("127.0.0.1:1,127.0.0.1:2", ValueError), (" 127.0.0.1:1", ValueError), (7, TypeError), ([7], TypeError),
     (None, TypeError), (b"127.0.0.1:1", TypeError), ("\0", ValueError), ("127.0.0.1:1\0x", ValueError),
@@ -197,7 +198,7 @@ def test_targets_that_are_none(target, kind):
 
 
 @pytest.mark.parametrize("target", ["127.0.0.1:65535", "[::1]:1", "unix:/run/x:99999", "dns:///node:1",
-                                    "dns://1.1.1.1:53/node:1", "xds:///node"])
+                                    "dns://1.1.1.1:53/node:1", "xds:///node", "xds:node"])
 def test_targets_that_may_be_one(target):
     warpfold.connect(target).close()
 

@@ -131,10 +131,11 @@ def targets_of(target: str | Sequence[str]) -> list[str]:
 def _fault_of_target(name: str) -> str:
     """As the C++ client finds it (FaultOfTarget of target_names.h) at a call."""
     is_uri = "://" in name and not name.startswith("dns://")
-    if is_uri or name.startswith(("unix:", "unix-abstract:", "vsock:")):
+    if is_uri or name.startswith(("unix:", "unix-abstract:", "vsock:", "xds:")):
         return ""
-    parts = re.fullmatch(r"(dns://[^/]*/|dns:|ipv4:|ipv6:)?(\[.*?\]|[^:\[][^:]*|):(?P<port>.*)", name)
-    if parts is None or (":" in parts["port"]):
+    address = re.sub("^(dns://[^/]*(/|$)|dns:|ipv4:|ipv6:)", "", name)
+    parts = re.fullmatch(r"(\[.*?\]|[^:\[][^:]*|):(?P<port>.*)", address)
+    if parts is None or (":" in parts["port"] and not address.startswith("[")):
         return "there is no port: a target is host:port, with IPv6 addresses in brackets"
     is_port = re.fullmatch("[0-9]{1,5}", parts["port"]) and 1 <= int(parts["port"]) <= 65535
     return "" if is_port else "a port is a number of 1 to 65535"

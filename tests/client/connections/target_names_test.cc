@@ -14,7 +14,7 @@ TEST(TargetNamesTest, APortIsANumberOf1To65535) {
   for (const char* const good :
        {"host:1", "host:65535", "host:00080", "unix:/run/a:99999", "unix-abstract:a:0", "vsock:2:99999",
         "ipv4:127.0.0.1:1,127.0.0.1:65535", "[::1]:50051", "[fe80::1%25eth0]:1", "ipv6:[::1]:1", "dns:host:1",
-        "dns:///host:1", "dns://1.1.1.1/host:1", "dns://1.1.1.1:53/[::1]:1", "xds:///name"}) {
+        "dns:///host:1", "dns://1.1.1.1/host:1", "dns://1.1.1.1:53/[::1]:1", "xds:///name", "xds:name"}) {
     EXPECT_TRUE(CheckTargets({good}).ok()) << good << ": " << CheckTargets({good});
   }
   for (const char* const bad : {"host:0",
@@ -44,9 +44,10 @@ TEST(TargetNamesTest, APortIsANumberOf1To65535) {
 }
 
 TEST(TargetNamesTest, APortHasToBeThere) {
-  for (const char* const bad : {"host", "127.0.0.1", "::1", "fe80::1:2", "[::1]", "[::1", "[::1]1",
-                                "ipv6:::1", "ipv4:127.0.0.1", "dns:host", "dns:///host",
-                                "dns://1.1.1.1:53/host", "dns://", "dns://1.1.1.1:53", "dns:", "dns:a:b:1"}) {
+  for (const char* const bad :
+       {"host", "127.0.0.1", "::1", "fe80::1:2", "[::1]", "[::1", "[::1]1", "ipv6:::1", "ipv4:127.0.0.1",
+        "ipv4:50051", "dns:50051", "dns:host", "dns:///host", "dns://1.1.1.1:53/host", "dns://",
+        "dns://1.1.1.1:53", "dns:", "dns:a:b:1"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({bad}))) << bad;
     EXPECT_THAT(CheckTargets({bad}).message(), testing::HasSubstr("there is no port"));
   }
