@@ -17,7 +17,7 @@ namespace warpfold {
 
 namespace {
 
-// Of digits alone: a parser of numbers would take signs and blanks, too.
+// A port consists of digits alone. A parser of numbers would take signs and blanks, too.
 bool IsPort(absl::string_view text) {
   constexpr std::size_t kMostDigits = 5;
   if (text.size() > kMostDigits) return false;

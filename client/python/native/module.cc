@@ -4,7 +4,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <string>
+
 #include "client/calls/translate.h"
+#include "client/connections/target_names.h"
 #include "client/python/native/client_binding.h"
 #include "client/python/native/gpu_driver.h"
 #include "client/python/native/memory_binding.h"
@@ -26,5 +29,7 @@ NB_MODULE(_native, module) {
   warpfold::python::BindMemory(module);
   warpfold::python::BindGpuDriver(module);
   module.def("operator_names", &warpfold::OperatorNames);
+  module.def("fault_of_target",
+             [](const std::string& name) { return std::string(warpfold::FaultOfTarget(name)); });
   module.attr("LEAF_BYTES") = warpfold::kLeafBytes;
 }

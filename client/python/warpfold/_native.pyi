@@ -22,6 +22,8 @@ State = tuple[int, int, bytes]
 LEAF_BYTES: int  # of the canonical order
 
 def operator_names() -> list[str]: ...
+def fault_of_target(name: str, /) -> str:
+    """What is wrong with the name of one address, as the end of a sentence; empty if nothing can be seen."""
 
 class View:
     """An array where it lies. TypeError for what has neither DLPack nor a buffer."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import operator
 import os
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -123,22 +122,9 @@ def targets_of(target: str | Sequence[str]) -> list[str]:
         text("a target", name)
         if not name or name != name.strip() or "," in name or "\0" in name:
             raise ValueError(f"{name!r} is no target: several are a list")
-        if fault := _fault_of_target(name):
+        if fault := _native.fault_of_target(name):
             raise ValueError(f"{name!r}: {fault}")
     return targets
-
-
-def _fault_of_target(name: str) -> str:
-    """As the C++ client finds it (FaultOfTarget of target_names.h) at a call."""
-    is_uri = "://" in name and not name.startswith("dns://")
-    if is_uri or name.startswith(("unix:", "unix-abstract:", "vsock:", "xds:")):
-        return ""
-    address = re.sub("^(dns://[^/]*(/|$)|dns:|ipv4:|ipv6:)", "", name)
-    parts = re.fullmatch(r"(\[.*?\]|[^:\[][^:]*|):(?P<port>.*)", address)
-    if parts is None or (":" in parts["port"] and not address.startswith("[")):
-        return "there is no port: a target is host:port, with IPv6 addresses in brackets"
-    is_port = re.fullmatch("[0-9]{1,5}", parts["port"]) and 1 <= int(parts["port"]) <= 65535
-    return "" if is_port else "a port is a number of 1 to 65535"
 
 
 def check_one_target(targets: Sequence[str]) -> None:
