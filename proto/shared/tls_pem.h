@@ -30,7 +30,8 @@ struct Validity {
   absl::Time until = absl::InfiniteFuture();
 };
 
-// Of each certificate of a PEM text that CheckCertificates or CheckAuthorities has passed, in their order.
+// The validities of all certificates of a PEM text that CheckCertificates or CheckAuthorities has passed, in
+// their order.
 std::vector<Validity> ValiditiesOf(const std::string& certificates);
 
 }  // namespace warpfold

@@ -24,8 +24,6 @@ absl::StatusOr<std::string> Read(absl::string_view flag, const std::string& path
             absl::InvalidArgumentError(absl::StrCat("the file cannot be read: ", text.status().message())));
 }
 
-std::string UtcDateOf(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
-
 }  // namespace
 
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
@@ -48,27 +46,29 @@ absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
   return keys;
 }
 
-std::vector<std::string> FaultsOfOwnDates(const TlsKeys& keys, absl::Time now) {
+std::string UtcDateOf(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
+
+std::string FaultOfOwnDates(const TlsKeys& keys, absl::Time now) {
   const Validity own = ValiditiesOf(keys.certificate).front();
   if (now < own.from) {
-    return {absl::StrCat("--tls_cert: the certificate is not valid before ", UtcDateOf(own.from))};
+    return absl::StrCat("--tls_cert: the certificate is not valid before ", UtcDateOf(own.from));
   }
-  if (now < own.until) return {};
-  return {absl::StrCat("--tls_cert: the certificate expired on ", UtcDateOf(own.until))};
+  if (now < own.until) return "";
+  return absl::StrCat("--tls_cert: the certificate expired on ", UtcDateOf(own.until));
 }
 
-std::vector<std::string> FaultsOfAuthorities(const TlsKeys& keys, absl::Time now) {
-  if (!keys.client_ca.has_value()) return {};
+std::string FaultOfAuthorities(const TlsKeys& keys, absl::Time now) {
+  if (!keys.client_ca.has_value()) return "";
   absl::Time first = absl::InfiniteFuture();
   absl::Time last = absl::InfinitePast();
   for (const Validity& authority : ValiditiesOf(*keys.client_ca)) {
-    if (now >= authority.from && now < authority.until) return {};
+    if (now >= authority.from && now < authority.until) return "";
     if (now < authority.from) first = std::min(first, authority.from);
     last = std::max(last, authority.until);
   }
-  return {first < absl::InfiniteFuture()
-              ? absl::StrCat("--tls_client_ca: no certificate is valid before ", UtcDateOf(first))
-              : absl::StrCat("--tls_client_ca: the last certificate expired on ", UtcDateOf(last))};
+  return first < absl::InfiniteFuture()
+             ? absl::StrCat("--tls_client_ca: no certificate is valid before ", UtcDateOf(first))
+             : absl::StrCat("--tls_client_ca: the last certificate expired on ", UtcDateOf(last));
 }
 
 }  // namespace warpfold::server

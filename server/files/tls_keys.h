@@ -7,7 +7,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -26,10 +25,14 @@ struct TlsKeys {
 // its file.
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags);
 
-// Why peers would refuse the server's own certificate at `now`: that it is not valid yet, or not any more. A
-// sentence with the flag and the date, or none.
-std::vector<std::string> FaultsOfOwnDates(const TlsKeys& keys, absl::Time now);
-// Why all clients would be refused at `now`: that none of the authorities' certificates is valid. As above.
-std::vector<std::string> FaultsOfAuthorities(const TlsKeys& keys, absl::Time now);
+// Says, with the flag and the date, that peers would refuse the server's own certificate at `now`, because it
+// is not valid yet or not any more. Empty if it is valid.
+std::string FaultOfOwnDates(const TlsKeys& keys, absl::Time now);
+// Says likewise that all clients would be refused at `now`, because none of the authorities' certificates is
+// valid.
+std::string FaultOfAuthorities(const TlsKeys& keys, absl::Time now);
+
+// As dates of certificates are told.
+std::string UtcDateOf(absl::Time time);
 
 }  // namespace warpfold::server

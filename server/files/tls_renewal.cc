@@ -4,10 +4,8 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "proto/shared/tls_pem.h"
 #include "server/log/logging.h"
@@ -24,12 +22,10 @@ absl::StatusOr<TlsKeys> ReadNewKeys(const Flags& flags, const TlsKeys& in_use) {
   if (!keys.ok()) return keys.status();
   // By the time of day, as peers do: the server's clock keeps to what the time of day was at its start.
   const absl::Time now = absl::Now();
-  std::vector<std::string> faults;
-  if ((*keys)->certificate != in_use.certificate) faults = FaultsOfOwnDates(**keys, now);
-  if ((*keys)->client_ca != in_use.client_ca) {
-    for (std::string& fault : FaultsOfAuthorities(**keys, now)) faults.push_back(std::move(fault));
-  }
-  if (!faults.empty()) return absl::InvalidArgumentError(absl::StrJoin(faults, "; "));
+  std::string fault;
+  if ((*keys)->certificate != in_use.certificate) fault = FaultOfOwnDates(**keys, now);
+  if (fault.empty() && (*keys)->client_ca != in_use.client_ca) fault = FaultOfAuthorities(**keys, now);
+  if (!fault.empty()) return absl::InvalidArgumentError(fault);
   return **std::move(keys);
 }
 
@@ -51,8 +47,8 @@ std::optional<TlsKeys> TlsRenewal::ReadIfChanged(absl::Time now) {
     return std::nullopt;
   }
   refusal_.clear();
-  Log(LogLevel::kInfo, absl::StrCat("--tls_cert: a new certificate is in use, until ",
-                                    absl::FormatTime(ExpiryOf(*keys), absl::UTCTimeZone())));
+  Log(LogLevel::kInfo,
+      absl::StrCat("--tls_cert: a new certificate is in use, until ", UtcDateOf(ExpiryOf(*keys))));
   return *std::move(keys);
 }
 
@@ -63,12 +59,11 @@ void TlsRenewal::Used(const TlsKeys& keys) {
   reloads_.Succeeded();
   const absl::Time now = absl::Now();
   in_use_ = {.certificate = keys.certificate, .key = "", .client_ca = keys.client_ca};
-  for (const std::string& fault : FaultsOfOwnDates(keys, now)) Log(LogLevel::kWarning, fault);
-  for (const std::string& fault : FaultsOfAuthorities(keys, now)) Log(LogLevel::kWarning, fault);
-  if (expiry > now + kSoon) return;
-  if (expiry > now)
-    Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate expires on ",
-                                         absl::FormatTime(expiry, absl::UTCTimeZone())));
+  for (const std::string& fault : {FaultOfOwnDates(keys, now), FaultOfAuthorities(keys, now)}) {
+    if (!fault.empty()) Log(LogLevel::kWarning, fault);
+  }
+  if (expiry > now + kSoon || expiry <= now) return;
+  Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate expires on ", UtcDateOf(expiry)));
 }
 
 }  // namespace warpfold::server
