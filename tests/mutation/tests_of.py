@@ -89,7 +89,7 @@ TESTS = {
     "server/core/wire/wire_guard.cc": _server("wire_guard"),
     "server/log/": _server("log_line log_queue"),
     "server/memory/": (_server("""handle_prober memfd_sealer registrar unix_peers unix_socket
-                                  rpc_memory_socket""") +
+                                  rpc_memory_socket rpc_memory_turns""") +
                        ("memory_connection_test",)),
     "server/process/memory_budget.cc": _server("memory_budget"),
     "server/net/": _server("""frame_heads frame_watch header_fields peer_allowances unix_peers rpc
@@ -142,7 +142,8 @@ TESTS = {
 # suites of tests/e2e.
 SERVED = {
     "server/core/": _server("admin reflection rpc rpc_admission rpc_bad_input rpc_end rpc_kept_arrays "
-                            "rpc_memory_socket rpc_segments rpc_shard trace") + ("parts_test",),
+                            "rpc_memory_socket rpc_memory_turns rpc_segments rpc_shard trace") +
+                    ("parts_test",),
     "client/": ("parts_test", "dead_connection_test", "cut_file_test", "resting_test") +
                _server("rpc rpc_kept_arrays rpc_memory_socket rpc_segments trace"),
     "client/cli/": ("refusals_test.py", "segments_test.py", "files_test.py", "reduce_test.py",
