@@ -55,7 +55,8 @@ int RunPut(const Server& server, const PutFlags& flags) {
   return exit_code;
 }
 
-// A list may be longer than a pipe holds, and whoever reads it page by page may take as long as they like.
+// There is no DeadlineGuard: a list may be longer than a pipe holds, and whoever reads it page by page may
+// take as long as they like.
 int RunArrays(const Server& server, const ArraysFlags& flags) {
   Client client(server.targets, {.credentials = server.credentials});
   const auto arrays = client.ListArrays(flags.owner, {.timeout = kArraysTimeout});

@@ -58,9 +58,8 @@ absl::StatusOr<SegmentCut> CutAlong(std::int64_t axis, const std::vector<std::ui
     return Refuse(absl::StrCat("--axis must be the array's last axis, ", last, " or -1"));
   }
   if (shape.back() > 0) return SegmentCut{.length = shape.back()};
-  std::uint64_t rows = 1;
   const auto others = std::span(shape).first(shape.size() - 1);
-  if (std::ranges::find(others, 0u) != others.end()) rows = 0;
+  std::uint64_t rows = std::ranges::find(others, 0u) == others.end() ? 1 : 0;
   for (const std::uint64_t length : others) {
     if (__builtin_mul_overflow(rows, length, &rows) || rows > kMaxEmptyRows) {
       return Refuse(absl::StrCat("--axis: more than ", kMaxEmptyRows, " rows of no elements"));

@@ -12,9 +12,9 @@
 
 namespace warpfold {
 
-// Those of this process. A fork waits for the lock, so that it finds no descriptor that is open and not yet
-// here. The lock is the C library's, which takes no other one: absl::Mutex may, and at the fork another
-// thread may have that, which the new process is without.
+// This is the list of the process' OwnSockets. A fork waits for the lock, so that it finds no descriptor that
+// is open and not in a listed one. The lock is the C library's, which takes no other one: absl::Mutex may,
+// and at the fork another thread may have that, which the new process is without.
 class OwnSocket::All {
  public:
   // Never destroyed: a process may fork while it ends.

@@ -52,7 +52,7 @@ struct ResidentArrays::Pool {
     share->second.bytes -= bytes;
     if (--share->second.arrays == 0) shares.erase(share);
   }
-  // What a party may have of a pool that is empty otherwise: the last eighth is not for it.
+  // A party may have this much of a pool that is empty otherwise. The last eighth is for others.
   std::uint64_t MostOfOneParty() const { return ranges.bytes() - ranges.bytes() / 8; }
   // Whether a party may have `bytes` more, if they are free: it has at most half then, or an eighth is left.
   bool MayTakeLocked(const Share& share, std::uint64_t bytes) const {
