@@ -81,12 +81,16 @@ class SegmentStream {
             scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); },
             RawCall::Load::kArray) {}
 
-  bool SendHeader(const v1::ReduceSegmentsHeader& header) {
+  // `more_follow`: this is not the only message.
+  bool SendHeader(const v1::ReduceSegmentsHeader& header, bool more_follow) {
     v1::ReduceSegmentsRequest request;
     *request.mutable_header() = header;
     *request.mutable_header()->mutable_spec() = job_.spec;
     request.mutable_header()->set_request_id(job_.options.request_id);
-    return Write(Serialize(request)) && call_.AwaitAdmission();
+    const grpc::ByteBuffer message = Serialize(request);
+    ++messages_;
+    sent_last_ = !more_follow;
+    return (more_follow ? call_.Write(message) : call_.WriteLast(message)) && call_.AwaitAdmission();
   }
   bool SendLengths(std::span<const std::uint64_t> lengths) {
     v1::ReduceSegmentsRequest request;
@@ -116,10 +120,10 @@ class SegmentStream {
     return Write(Serialize(request));
   }
 
-  absl::StatusOr<SegmentSummary> Finish() {
-    call_.WritesDone();
+  absl::StatusOr<SegmentSummary> Finish(RawCall::Wait wait) {
+    if (!sent_last_) call_.WritesDone();
     grpc::ByteBuffer ignored;
-    const absl::Status status = call_.Finish(&ignored);
+    const absl::Status status = call_.Finish(&ignored, wait);
     if (!answer_status_.ok()) return answer_status_;
     if (!status.ok()) return BlameSource(status, job_.source);
     return answer_.Finish();
@@ -146,6 +150,7 @@ class SegmentStream {
   CallScope scope_;
   RawCall call_;
   proto::Crc32c crc_;
+  bool sent_last_ = false;
   int messages_ = 0;                // that were handed to the network
   std::optional<int> first_chunk_;  // how many of them come before it
 };
@@ -294,11 +299,11 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
   header.set_expected_element_count(job.element_count);
   header.set_with_crc32c(job.options.checksum);
   SegmentStream stream(job, cut, visitor, connection, interrupts);
-  const bool goes_on = stream.SendHeader(header) &&
+  const bool goes_on = stream.SendHeader(header, /*more_follow=*/true) &&
                        (cut.length != 0 ? stream.SendBytes(0, job.element_count * job.element_bytes)
                                         : SendRagged(job, cut.lengths, stream));
   if (goes_on) stream.SendCommit(SegmentCount(job.element_count, cut));
-  absl::StatusOr<SegmentSummary> summary = stream.Finish();
+  absl::StatusOr<SegmentSummary> summary = stream.Finish(RawCall::Wait::kAsleep);
   attempt->took_data = stream.took_data();
   attempt->delivered = stream.delivered();
   return summary;
@@ -314,11 +319,11 @@ absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const
   header.mutable_reference()->set_byte_offset(reference.byte_offset);
   header.mutable_reference()->set_element_count(reference.element_count);
   SegmentStream stream(job, cut, visitor, connection, interrupts);
-  bool goes_on = stream.SendHeader(header);
+  bool goes_on = stream.SendHeader(header, /*more_follow=*/!cut.lengths.empty());
   for (std::size_t at = 0; goes_on && at < cut.lengths.size(); at += kLengthsAtOnce) {
     goes_on = stream.SendLengths(cut.lengths.subspan(at, std::min(kLengthsAtOnce, cut.lengths.size() - at)));
   }
-  absl::StatusOr<SegmentSummary> summary = stream.Finish();
+  absl::StatusOr<SegmentSummary> summary = stream.Finish(RawCall::Wait::kAwakeFirst);
   attempt->delivered = stream.delivered();
   return summary;
 }

@@ -74,8 +74,13 @@ std::optional<TraceContext> TraceOf(const grpc::ServerContextBase& context) {
   return trace;
 }
 
-grpc::ByteBuffer BufferOf(const std::string& bytes) {
-  const grpc::Slice slice(bytes);
+// gRPC takes the bytes as they are.
+grpc::ByteBuffer BufferOf(std::string bytes) {
+  auto owner = std::make_unique<std::string>(std::move(bytes));
+  const auto free = [](void* owned) { delete static_cast<std::string*>(owned); };
+  const std::size_t size = owner->size();
+  char* const data = owner->data();
+  const grpc::Slice slice(data, size, free, owner.release());
   return grpc::ByteBuffer(&slice, 1);
 }
 
@@ -149,15 +154,23 @@ void RpcCall::OnNoMore(bool) { core_->OnEnd(); }
 void RpcCall::Read() { stream_.Read(&incoming_, read_.Begin()); }
 
 void RpcCall::TellAdmitted() {
+  has_sent_ = true;
   context_.AddInitialMetadata(metadata::kAdmitted, metadata::kYes);
   stream_.SendInitialMetadata(told_.Begin());
 }
 
-void RpcCall::Send(std::string message) { stream_.Write(BufferOf(message), sent_.Begin()); }
+void RpcCall::Send(std::string message, bool is_followed) {
+  grpc::WriteOptions options;
+  // The first message goes with the call's metadata, whose end gRPC reports only once they are written.
+  if (is_followed && has_sent_) options.set_buffer_hint();
+  has_sent_ = true;
+  stream_.Write(BufferOf(std::move(message)), options, sent_.Begin());
+}
 
 void RpcCall::Answer(const absl::Status& status, std::optional<std::string> response) {
   if (status.ok() && response.has_value()) {
-    stream_.WriteAndFinish(BufferOf(*response), grpc::WriteOptions(), grpc::Status::OK, finished_.Begin());
+    stream_.WriteAndFinish(BufferOf(*std::move(response)), grpc::WriteOptions(), grpc::Status::OK,
+                           finished_.Begin());
   } else {
     stream_.Finish(ToGrpcStatus(status), finished_.Begin());
   }

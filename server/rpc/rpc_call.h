@@ -57,11 +57,12 @@ class RpcCall : private Transport {
 
   void Read() override;
   void TellAdmitted() override;
-  void Send(std::string message) override;
+  void Send(std::string message, bool is_followed) override;
   void Answer(const absl::Status& status, std::optional<std::string> response) override;
   void CutOff() override { context_.TryCancel(); }
 
   RpcShard& shard_;
+  bool has_sent_ = false;  // its metadata, at least
   int operations_ = 0;  // that gRPC has been given and not reported
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_{&context_};

@@ -205,22 +205,24 @@ void Call::OnProgress() {
 void Call::Follow(const absl::StatusOr<ArraySession::Need>& need) {
   if (!need.ok()) return Answer(need.status());
   if (turns_.has_value()) turns_->SetWaitsForSlot(session_->waits_for_slot());
-  SendOutput();
+  SendOutput(*need == ArraySession::Need::kNothing);
   if (*need == ArraySession::Need::kMessage) Read();
   // The answer follows once the client has taken what comes before it.
   if (*need == ArraySession::Need::kNothing && !sending_) AnswerSession();
 }
 
-void Call::SendOutput() {
+// `is_last`: the session makes no more output than it has, and its answer follows.
+void Call::SendOutput(bool is_last) {
   if (sending_ || !session_->has_output()) return;
   timer_.AwaitClient(shard_.Now());
-  Send(session_->TakeOutput());
+  std::string message = session_->TakeOutput();
+  Send(std::move(message), is_last || session_->has_output());
 }
 
-void Call::Send(std::string message) {
+void Call::Send(std::string message, bool is_followed) {
   sending_ = true;
   sending_bytes_ = message.size();
-  transport_.Send(std::move(message));
+  transport_.Send(std::move(message), is_followed);
 }
 
 void Call::OnOutputTaken() {

@@ -54,8 +54,9 @@ class Transport {
   virtual void Read() = 0;
   // Tells the client that the call has been admitted, ahead of everything else. At most once.
   virtual void TellAdmitted() = 0;
-  // Sends a message that does not end the call: OnSent follows.
-  virtual void Send(std::string message) = 0;
+  // Sends a message that does not end the call: OnSent follows. `is_followed`: there is more to send at once,
+  // with which the message may wait to go out.
+  virtual void Send(std::string message, bool is_followed) = 0;
   // Ends the call; a `response` goes out before it where the status is OK. OnDelivered follows once both are
   // written, or OnLeft.
   virtual void Answer(const absl::Status& status, std::optional<std::string> response) = 0;
@@ -117,8 +118,8 @@ class Call {
   void AnswerHealth(Message message);
   void BeginWatch();
   void SendHealth();
-  void Send(std::string message);
-  void SendOutput();
+  void Send(std::string message, bool is_followed = false);
+  void SendOutput(bool is_last);
   void OnOutputTaken();
   void ReportProgress(absl::Time when);
   void AnswerSession();

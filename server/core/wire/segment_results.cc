@@ -6,6 +6,8 @@
 #include <array>
 #include <span>
 
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
 #include "kernels/backend.h"
 #include "kernels/segment_row.h"
 #include "server/core/limits.h"
@@ -14,6 +16,11 @@
 
 namespace warpfold::server {
 namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedOutputStream;
+
+constexpr std::size_t kMaxVarintBytes = 10;
 
 v1::SegmentContent ContentOf(kernels::SegmentColumn::What what) {
   switch (what) {
@@ -63,6 +70,25 @@ void Add(const kernels::SegmentError& error, std::uint64_t segment, v1::SegmentR
                                                                      : v1::SEGMENT_ERROR_REASON_EMPTY_ARRAY);
 }
 
+void AppendField(int number, std::uint64_t bytes, std::string& out) {
+  std::array<std::uint8_t, 2 * kMaxVarintBytes> field = {};
+  std::uint8_t* const length =
+      WireFormatLite::WriteTagToArray(number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, field.data());
+  const std::uint8_t* const end = CodedOutputStream::WriteVarint64ToArray(bytes, length);
+  out.append(reinterpret_cast<const char*>(field.data()), reinterpret_cast<const char*>(end));
+}
+
+// A ReduceSegmentsResponse with `results`, up to their values, which follow: of those bytes protobuf would
+// make two copies more.
+std::string BeforeValues(const v1::SegmentResults& results, std::size_t value_bytes) {
+  std::string inner = results.SerializeAsString();
+  AppendField(v1::SegmentResults::kValuesFieldNumber, value_bytes, inner);
+  std::string message;
+  message.reserve(2 * kMaxVarintBytes + inner.size() + value_bytes);
+  AppendField(v1::ReduceSegmentsResponse::kResultsFieldNumber, inner.size() + value_bytes, message);
+  return message.append(inner);
+}
+
 }  // namespace
 
 SegmentResults::SegmentResults(const kernels::ReductionPlan& reduction, bool may_be_empty)
@@ -99,20 +125,18 @@ std::vector<std::string> SegmentResults::Encode(std::uint64_t first_segment,
   auto error = result.errors.begin();
   for (std::uint64_t begin = 0; begin < result.segment_count; begin += rows_at_most) {
     const std::uint64_t rows = std::min(rows_at_most, result.segment_count - begin);
-    v1::ReduceSegmentsResponse response;
-    v1::SegmentResults& results = *response.mutable_results();
+    v1::SegmentResults results;
     results.set_first_segment(first_segment + begin);
     results.set_segment_count(rows);
-    std::string& values = *results.mutable_values();
-    values.reserve(rows * layout_.row_bytes());
-    for (std::size_t column = 0; column < layout_.columns().size(); ++column) {
-      const std::span<const std::uint64_t> part = result.Column(column).subspan(begin, rows);
-      values.append(reinterpret_cast<const char*>(part.data()), part.size_bytes());
-    }
     for (; error != result.errors.end() && error->segment < begin + rows; ++error) {
       Add(*error, first_segment + error->segment, results);
     }
-    messages.push_back(response.SerializeAsString());
+    std::string message = BeforeValues(results, rows * layout_.row_bytes());
+    for (std::size_t column = 0; column < layout_.columns().size(); ++column) {
+      const std::span<const std::uint64_t> part = result.Column(column).subspan(begin, rows);
+      message.append(reinterpret_cast<const char*>(part.data()), part.size_bytes());
+    }
+    messages.push_back(std::move(message));
   }
   return messages;
 }

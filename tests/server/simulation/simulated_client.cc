@@ -136,7 +136,9 @@ void SimulatedClient::Confirm() {
     idle_ = absl::ZeroDuration();
     CountProgress(sending_bytes_);
   }
+  const bool awaits_more = std::exchange(is_followed_, false) && !answered_;
   call_->OnSent();
+  Expect(!awaits_more || sending_ || answered_, "a message was to wait for another, and none follows");
   shard_.AfterEvent();
   shard_.BeforeWaiting();
 }
@@ -235,8 +237,9 @@ void SimulatedClient::Read() {
   reading_ = true;
 }
 
-void SimulatedClient::Send(std::string message) {
+void SimulatedClient::Send(std::string message, bool is_followed) {
   Expect(!sending_, "two messages sent at once");
+  is_followed_ = is_followed;
   Expect(!answered_, "a message after the answer");
   if (IsSegments(script_)) return TakePart(message);
   if (IsReflection(script_)) return TakeReflection(message);

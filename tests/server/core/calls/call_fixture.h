@@ -62,7 +62,7 @@ class Caller : private Transport {
  private:
   void Read() override { reading_ = true; }
   void TellAdmitted() override { EXPECT_FALSE(reading_ || std::exchange(told_admitted_, true)); }
-  void Send(std::string) override { ++sent_; }
+  void Send(std::string, bool) override { ++sent_; }
   void Answer(const absl::Status& status, std::optional<std::string>) override { status_ = status; }
   void CutOff() override {}
 
