@@ -146,8 +146,15 @@ class Slot {
     return absl::UnimplementedError("this device takes no pieces");
   }
 
+  // How many elements the segments of one StartSegmentsFrom can have together: at least CapacityFrom, and
+  // more where the device reduces segments in their place that begin at any element.
+  virtual std::uint64_t SegmentElementsFrom(const ReductionPlan& reduction, const Memory& memory,
+                                            std::uint64_t byte_offset) const {
+    return CapacityFrom(reduction, memory, byte_offset);
+  }
+
   // As StartSegments, over elements that lie in `memory` from `byte_offset` on, as StartFrom has it: all
-  // segments together have at most CapacityFrom elements.
+  // segments together have at most SegmentElementsFrom elements.
   virtual absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut,
                                          const Memory& memory, std::uint64_t byte_offset) = 0;
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -73,11 +74,14 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, c
 }
 
 std::uint64_t HostBytesOfSlots(absl::string_view device, const BackendOptions& options) {
-  const bool is_gpu = ParseGpus(device).ok();
-  const std::size_t slot_bytes =
-      is_gpu && options.slot_bytes == 0 ? cuda::kDefaultSlotBytes : options.slot_bytes;
-  const std::uint64_t bytes = is_gpu ? cuda::MemoryOfSlot(slot_bytes).host_bytes : slot_bytes;
-  return static_cast<std::uint64_t>(options.slots) * bytes;
+  const auto slots = static_cast<std::uint64_t>(options.slots);
+  if (ParseGpus(device).ok()) {
+    const std::size_t slot_bytes = options.slot_bytes > 0 ? options.slot_bytes : cuda::kDefaultSlotBytes;
+    return slots * cuda::MemoryOfSlot(slot_bytes).host_bytes;
+  }
+  const bool is_simt = absl::StartsWith(device, "simt");
+  return (is_simt ? std::min<std::uint64_t>(slots, simt::kMostSlots) : slots) *
+         cpu::HostBytesOfSlot(options.slot_bytes);
 }
 
 absl::Status ProbeMemory(absl::string_view device, const ProcessMemory& memory) {

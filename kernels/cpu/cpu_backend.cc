@@ -71,17 +71,22 @@ class CpuSlot : public Slot {
         inline_time_(absl::ToChronoNanoseconds(options.inline_time)),
         shared_(shared),
         memory_(AllocatePages(bytes_), std::free),
+        results_(AllocatePages(bytes_ / kSegmentResultShare), std::free),
         range_(shared.isa),
-        segments_(shared.isa, bytes_ / kSegmentResultShare) {}
+        segments_(shared.isa, Results()) {}
 
   std::size_t bytes() const { return bytes_; }
-  bool has_memory() const { return memory_ != nullptr; }
+  bool has_memory() const { return memory_ != nullptr && results_ != nullptr; }
 
   // Has the system find the pages now: it may have promised more memory than it has, and whoever asks for
   // too much should learn it at start, not while users wait.
-  void TouchMemory() { std::memset(memory_.get(), 0, bytes_); }
+  void TouchMemory() {
+    std::memset(memory_.get(), 0, bytes_);
+    std::memset(results_.get(), 0, bytes_ / kSegmentResultShare);
+  }
 
   std::span<std::byte> staging() override { return {static_cast<std::byte*>(memory_.get()), bytes_}; }
+  std::uint64_t host_bytes() override { return HostBytesOfSlot(bytes_); }
 
   std::uint64_t Capacity(const ReductionPlan& reduction) const override {
     return bytes_ / reduction.leaf_bytes() * reduction.leaf_elements();
@@ -153,6 +158,12 @@ class CpuSlot : public Slot {
   }
 
  private:
+  // For segments.
+  std::span<std::uint64_t> Results() const {
+    return {static_cast<std::uint64_t*>(results_.get()),
+            bytes_ / kSegmentResultShare / sizeof(std::uint64_t)};
+  }
+
   void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::span<const std::byte> data,
               bool yields) {
     work_ = Work::kRange;
@@ -218,6 +229,7 @@ class CpuSlot : public Slot {
   const std::chrono::nanoseconds inline_time_;
   Shared& shared_;
   const std::unique_ptr<void, void (*)(void*)> memory_;
+  const std::unique_ptr<void, void (*)(void*)> results_;
   std::uint64_t group_ = 0;
 
   // What was started last.
@@ -283,6 +295,11 @@ class CpuBackend : public Backend {
 };
 
 }  // namespace
+
+std::uint64_t HostBytesOfSlot(std::size_t slot_bytes) {
+  const std::size_t bytes = slot_bytes > 0 ? slot_bytes : kDefaultSlotBytes;
+  return bytes + bytes / kSegmentResultShare;
+}
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options,
                                                         const InstructionSet& isa) {

@@ -4,6 +4,8 @@
 // The CPU as a backend: slots are plain memory, and a pool of threads reduces their subtrees.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -15,5 +17,9 @@ namespace warpfold::kernels::cpu {
 // RESOURCE_EXHAUSTED if the system has not the memory for the slots, or allows no more threads.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options,
                                                         const InstructionSet& isa = BestInstructionSet());
+
+// What a slot takes of the host's memory: its staging buffer of `slot_bytes` (0: as many as slots have where
+// nobody says how many), and memory for results of segments.
+std::uint64_t HostBytesOfSlot(std::size_t slot_bytes);
 
 }  // namespace warpfold::kernels::cpu

@@ -64,7 +64,7 @@ void SegmentJob::PlanLong(std::uint64_t segment, std::uint64_t bytes, const std:
 
 SegmentOut SegmentJob::OutOf(std::size_t op) {
   SegmentOut out;
-  out.values = values_.get() + layout_->FirstColumn(op) * cut_.segment_count;
+  out.values = values_.data() + layout_->FirstColumn(op) * cut_.segment_count;
   out.stride = cut_.segment_count;
   out.index_columns = layout_->IndexColumns(op);
   out.errors = errors_.data() + op * cut_.segment_count;
@@ -120,7 +120,7 @@ SegmentsResult SegmentJob::Collect() {
   }
   SegmentsResult result;
   result.segment_count = cut_.segment_count;
-  result.values = {values_.get(), layout_->columns().size() * cut_.segment_count};
+  result.values = values_.first(layout_->columns().size() * cut_.segment_count);
   if (!ok_) {
     const std::size_t flags = reduction_->operators().size() * cut_.segment_count;
     result.errors = CollectErrors(std::span(errors_).first(flags), cut_.segment_count);

@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,13 +22,11 @@ namespace warpfold::kernels::cpu {
 
 class SegmentJob {
  public:
-  SegmentJob(const InstructionSet& isa, std::size_t result_bytes)
-      : isa_(isa),
-        result_bytes_(result_bytes),
-        values_(std::make_unique<std::uint64_t[]>(result_bytes / 8)) {}
+  // `values` is memory for results, which must outlive the job.
+  SegmentJob(const InstructionSet& isa, std::span<std::uint64_t> values) : isa_(isa), values_(values) {}
 
   std::uint64_t Capacity(const ReductionPlan& reduction) const {
-    return result_bytes_ / SegmentLayout(reduction).row_bytes();
+    return values_.size_bytes() / SegmentLayout(reduction).row_bytes();
   }
 
   // `data` and what the cut refers to must stay until Collect.
@@ -56,8 +53,7 @@ class SegmentJob {
   SegmentOut OutOf(std::size_t op);
 
   const InstructionSet& isa_;
-  const std::size_t result_bytes_;
-  const std::unique_ptr<std::uint64_t[]> values_;
+  const std::span<std::uint64_t> values_;
   std::vector<std::uint8_t> errors_;  // all 0 between one Collect and the next Plan
 
   // What the current Start was given and has made of it.

@@ -257,7 +257,8 @@ absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(Gpu gpu, std::uint6
 }
 
 absl::Status ProbeProcessMemory(std::span<const Gpu> gpus, const ProcessMemory& memory) {
-  constexpr std::uint64_t kCopyBytes = std::uint64_t{32} << 20;
+  // Few, since the GPU may have little room left.
+  constexpr std::uint64_t kCopyBytes = std::uint64_t{1} << 20;
   Fault fault;
   const absl::StatusOr<std::unique_ptr<Memory>> opened = OpenProcessMemory(gpus, memory, fault);
   if (!opened.ok()) return opened.status();

@@ -135,13 +135,16 @@ class CudaSlot : public Slot {
     return Settled(std::move(status));
   }
 
-  // Segments may begin at any element.
+  std::uint64_t SegmentElementsFrom(const ReductionPlan& reduction, const Memory& memory,
+                                    std::uint64_t byte_offset) const override {
+    return IsReducedInPlace(memory, byte_offset, reduction.element_bytes()) ? reducer_->Capacity(reduction)
+                                                                            : Capacity(reduction);
+  }
+
   absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
                                  std::uint64_t byte_offset) override {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory.data() + byte_offset);
-    const bool is_aligned = address % reduction.element_bytes() == 0;
-    return Settled(EnqueueSegments(reduction, cut,
-                                   SourceOf(memory, byte_offset, memory.host_can_read() || !is_aligned)));
+    const bool is_copied = !IsReducedInPlace(memory, byte_offset, reduction.element_bytes());
+    return Settled(EnqueueSegments(reduction, cut, SourceOf(memory, byte_offset, is_copied)));
   }
 
   // Also where the device failed: Wait then says so. StatusOf clears an error, or the next launch on this
@@ -185,11 +188,12 @@ class CudaSlot : public Slot {
     return lost.ok() ? status : fault_.Check(std::move(lost));
   }
 
-  // True for memory on the device that is aligned as kernels load it. Memory of the host arrives faster by a
-  // copy, which several operators then share.
-  static bool IsReducedInPlace(const Memory& memory, std::uint64_t byte_offset) {
+  // True for memory on the device that is aligned as kernels load it: to a vector, or to an element of
+  // segments. Memory of the host arrives faster by a copy, which several operators then share.
+  static bool IsReducedInPlace(const Memory& memory, std::uint64_t byte_offset,
+                               std::uint64_t alignment = kVectorBytes) {
     return !memory.host_can_read() &&
-           reinterpret_cast<std::uintptr_t>(memory.data() + byte_offset) % kVectorBytes == 0;
+           reinterpret_cast<std::uintptr_t>(memory.data() + byte_offset) % alignment == 0;
   }
 
   // Where elements lie, and whether they are copied to the device's twin of the staging buffer.

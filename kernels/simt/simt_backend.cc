@@ -22,7 +22,6 @@
 namespace warpfold::kernels::simt {
 namespace {
 
-constexpr int kMostSlots = 4;
 // The most bytes of matrices that a slot reduces at once. They are few, because every block has a view of all
 // memory that is shared.
 constexpr std::size_t kReducerBytes = 128 << 10;

@@ -16,8 +16,9 @@
 
 namespace warpfold::kernels::simt {
 
-// Every Start begins anew with `seed` (device.h), so that a request can be repeated as it ran. Has at most
-// four slots.
+inline constexpr int kMostSlots = 4;  // of a backend
+
+// Every Start begins anew with `seed` (device.h), so that a request can be repeated as it ran.
 absl::StatusOr<std::unique_ptr<Backend>> MakeSimtBackend(std::uint64_t seed, const BackendOptions& options);
 
 }  // namespace warpfold::kernels::simt

@@ -4,10 +4,12 @@
 // A thread of the CPU backend looks at the time between two tasks. Where it is a shard's, all calls of that
 // shard wait for a task, which must be short therefore.
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/segment_job.h"
 #include "kernels/cpu/tasks.h"
 
@@ -20,12 +22,23 @@ std::size_t TasksOf(const std::vector<std::string>& operators, std::uint64_t seg
   spec.element_type = ElementType::kFloat32;
   const ReductionPlan plan = ReductionPlan::Create(spec).value();
   const std::vector<std::byte> elements(segments * length * sizeof(float));
-  SegmentJob job(BestInstructionSet(), std::size_t{16} << 20);
+  std::vector<std::uint64_t> values(2 << 20);
+  SegmentJob job(BestInstructionSet(), values);
   SegmentCut cut;
   cut.segment_count = segments;
   cut.length = length;
   job.Plan(plan, cut, elements.data());
   return job.tasks();
+}
+
+TEST(TasksTest, ASlotCountsItsResultsToo) {
+  for (const std::size_t slot_bytes : {std::size_t{0}, std::size_t{64} << 10, std::size_t{5} << 20}) {
+    const auto backend = MakeCpuBackend({.slots = 1, .slot_bytes = slot_bytes, .threads = 1});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    Slot& slot = *(*backend)->slots().front();
+    EXPECT_EQ(slot.host_bytes(), slot.staging().size() / 4 * 5);
+    EXPECT_EQ(slot.host_bytes(), HostBytesOfSlot(slot_bytes));
+  }
 }
 
 TEST(TasksTest, ManyResultsAreManyTasksHoweverShortSegmentsAre) {

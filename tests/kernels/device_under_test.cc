@@ -160,9 +160,9 @@ DeviceUnderTest::Segments DeviceUnderTest::ReduceSegments(const ReductionPlan& r
                                                           std::span<const std::byte> data) {
   Segments all;
   Slot* const slot = backend_ == nullptr ? nullptr : backend_->slots()[0].get();
-  constexpr std::size_t kHostResultBytes = 64 << 10;
+  std::vector<std::uint64_t> host_values(8 << 10);
   std::optional<cpu::SegmentJob> job;
-  if (slot == nullptr) job.emplace(*instruction_set_, kHostResultBytes);
+  if (slot == nullptr) job.emplace(*instruction_set_, host_values);
   while (all.rows.size() < cut.segment_count) {
     const Batch batch =
         NextBatch(reduction, cut, all.rows.size(), data,

@@ -296,7 +296,7 @@ class FakeSlot : public kernels::Slot {
         ++behaviour_.misuses;
       }
     }
-    if (pieces.size() > kMaxPieces || SizeOf(pieces) != bytes) ++behaviour_.misuses;
+    if (pieces.empty() || pieces.size() > kMaxPieces || SizeOf(pieces) != bytes) ++behaviour_.misuses;
     ++behaviour_.piece_starts;
     behaviour_.pieces += pieces.size();
   }

@@ -45,9 +45,23 @@ const SegmentEntry& EntryFor(const ReductionPlan& reduction, const BoundOperator
 
 std::uint32_t Log2Of(std::uint64_t power) { return static_cast<std::uint32_t>(std::countr_zero(power)); }
 
+std::uint32_t LeafShift(const ReductionPlan& reduction, const SegmentEntry& entry) {
+  return Log2Of(entry.leaf_elements != 0 ? entry.leaf_elements : reduction.leaf_elements());
+}
+
+SegmentPlan PlanFor(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
+  SegmentPlan plan;
+  plan.data = data;
+  plan.type = reduction.spec().element_type;
+  plan.element_shift = Log2Of(reduction.element_bytes());
+  plan.segment_count = cut.segment_count;
+  return plan;
+}
+
 // Whether kernels fold the segments in registers: they are whole vectors of elements that these know. Where
 // most are shorter than kFewestRegisterBytes, lanes would have nothing to do, and the way by shared memory is
-// faster.
+// faster. Where lengths vary, all operators must know the elements, so that they share one plan: its tables
+// take the host longer than a kernel gains.
 bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t element_count,
                      const std::byte* data) {
   if (reduction.element_bytes() < 4 || reinterpret_cast<std::uintptr_t>(data) % kVectorBytes != 0) {
@@ -56,6 +70,8 @@ bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, std:
   if (element_count * reduction.element_bytes() < cut.segment_count * kFewestRegisterBytes) return false;
   const std::uint64_t vector = kVectorBytes / reduction.element_bytes();
   if (cut.lengths.empty()) return cut.length % vector == 0;
+  const auto has_registers = [&](const BoundOperator& op) { return EntryFor(reduction, op).has_registers; };
+  if (!std::ranges::all_of(reduction.operators(), has_registers)) return false;
   return std::ranges::all_of(cut.lengths, [vector](std::uint64_t length) { return length % vector == 0; });
 }
 
@@ -131,51 +147,53 @@ absl::Status DeviceSegmentReducer::Launch(const ReductionPlan& reduction, const 
   layout_.emplace(reduction);
   operators_ = reduction.operators().size();
   segment_count_ = cut.segment_count;
+  const std::uint64_t elements = cut.ElementCount();  // a sum, where lengths vary
+  const bool allows_registers = AreForRegisters(reduction, cut, elements, data);
   std::optional<SegmentPlan> plan;
-  SegmentEntry planned;
-  for (std::size_t op = 0; op < operators_; ++op) {
-    const BoundOperator& bound = reduction.operators()[op];
-    const SegmentEntry& entry = EntryFor(reduction, bound);
-    if (!plan.has_value() || planned.leaf_elements != entry.leaf_elements ||
-        planned.has_registers != entry.has_registers) {
-      // The copies of the tables of the plan before may have yet to read them in the host's memory.
-      if (plan.has_value() && !cut.lengths.empty()) {
-        WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
+  // Operators with smaller leaves, if there are any, come after all others, so that there are two plans at
+  // most where lengths vary.
+  for (const bool has_small_leaves : {false, true}) {
+    for (std::size_t op = 0; op < operators_; ++op) {
+      const BoundOperator& bound = reduction.operators()[op];
+      const SegmentEntry& entry = EntryFor(reduction, bound);
+      const std::uint32_t leaf_shift = LeafShift(reduction, entry);
+      const bool in_registers = allows_registers && entry.has_registers;
+      if ((leaf_shift != Log2Of(reduction.leaf_elements())) != has_small_leaves) continue;
+      if (!plan.has_value() || plan->leaf_shift != leaf_shift || plan->in_registers != in_registers) {
+        // The copies of the tables of the plan before may have yet to read them in the host's memory.
+        if (plan.has_value() && !cut.lengths.empty()) {
+          WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
+        }
+        plan = PlanFor(reduction, cut, data);
+        plan->leaf_shift = leaf_shift;
+        plan->in_registers = in_registers;
+        if (absl::Status status = Plan(reduction, cut, elements, *plan, stream); !status.ok()) return status;
       }
-      absl::StatusOr<SegmentPlan> made = Plan(reduction, cut, data, entry, stream);
-      if (!made.ok()) return made.status();
-      plan = *made;
-      planned = entry;
+      WARPFOLD_RETURN_IF_CUDA_ERROR(entry.launch(bound.parameters, *plan, WorkOf(reduction, op), stream));
     }
-    SegmentWork work;
-    work.partials = partials_;
-    work.tickets = tickets_;
-    work.has_errors = reinterpret_cast<unsigned*>(device_errors_);
-    work.multiprocessors = multiprocessors_;
-    work.out.values = reinterpret_cast<std::uint64_t*>(WritesToHost() ? mapped_results_ : results_) +
-                      layout_->FirstColumn(op) * segment_count_;
-    work.out.stride = segment_count_;
-    work.out.index_columns = layout_->IndexColumns(op);
-    work.out.element = {.bits = static_cast<std::uint32_t>(8 * reduction.element_bytes()),
-                        .is_signed = KindOf(reduction.spec()) == WideKind::kSigned,
-                        .is_bool = reduction.spec().element_type == ElementType::kBool};
-    work.out.errors = reinterpret_cast<std::uint8_t*>(device_errors_ + kErrorFlagBytes) + op * segment_count_;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(entry.launch(bound.parameters, *plan, work, stream));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<SegmentPlan> DeviceSegmentReducer::Plan(const ReductionPlan& reduction, const SegmentCut& cut,
-                                                       const std::byte* data, const SegmentEntry& entry,
-                                                       cudaStream_t stream) {
-  SegmentPlan plan;
-  plan.data = data;
-  plan.type = reduction.spec().element_type;
-  plan.element_shift = Log2Of(reduction.element_bytes());
-  plan.leaf_shift = Log2Of(entry.leaf_elements != 0 ? entry.leaf_elements : reduction.leaf_elements());
-  plan.segment_count = cut.segment_count;
-  const std::uint64_t elements = cut.ElementCount();  // a sum, where lengths vary
-  plan.in_registers = entry.has_registers && AreForRegisters(reduction, cut, elements, data);
+SegmentWork DeviceSegmentReducer::WorkOf(const ReductionPlan& reduction, std::size_t op) const {
+  SegmentWork work;
+  work.partials = partials_;
+  work.tickets = tickets_;
+  work.has_errors = reinterpret_cast<unsigned*>(device_errors_);
+  work.multiprocessors = multiprocessors_;
+  work.out.values = reinterpret_cast<std::uint64_t*>(WritesToHost() ? mapped_results_ : results_) +
+                    layout_->FirstColumn(op) * segment_count_;
+  work.out.stride = segment_count_;
+  work.out.index_columns = layout_->IndexColumns(op);
+  work.out.element = {.bits = static_cast<std::uint32_t>(8 * reduction.element_bytes()),
+                      .is_signed = KindOf(reduction.spec()) == WideKind::kSigned,
+                      .is_bool = reduction.spec().element_type == ElementType::kBool};
+  work.out.errors = reinterpret_cast<std::uint8_t*>(device_errors_ + kErrorFlagBytes) + op * segment_count_;
+  return work;
+}
+
+absl::Status DeviceSegmentReducer::Plan(const ReductionPlan& reduction, const SegmentCut& cut,
+                                        std::uint64_t elements, SegmentPlan& plan, cudaStream_t stream) {
   plan.step_level = plan.in_registers ? kPlacesLevel : 0;
   // The largest state of all operators, which share the plan.
   std::uint64_t largest_state = kRunStateBytes / kMostRuns;
@@ -186,12 +204,9 @@ absl::StatusOr<SegmentPlan> DeviceSegmentReducer::Plan(const ReductionPlan& redu
   const std::uint64_t leaves = elements >> plan.leaf_shift;
   const std::uint64_t wanted = multiprocessors_ * kWarpsOfMultiprocessor * kRunsForEachWarp;
   while (plan.run_level < kUsualRunLevel && (leaves >> (plan.run_level + 1)) >= wanted) ++plan.run_level;
-  if (!cut.lengths.empty()) {
-    if (absl::Status status = PlanVarying(cut, most_runs, plan, stream); !status.ok()) return status;
-  } else {
-    PlanAlike(cut, most_runs, plan);
-  }
-  return plan;
+  if (!cut.lengths.empty()) return PlanVarying(cut, most_runs, plan, stream);
+  PlanAlike(cut, most_runs, plan);
+  return absl::OkStatus();
 }
 
 void DeviceSegmentReducer::PlanAlike(const SegmentCut& cut, std::uint64_t most_runs,

@@ -41,11 +41,11 @@ class DeviceSegmentReducer {
 
   // Enqueues the kernels that reduce segments, which lie one after the other in `data` (device memory,
   // aligned to an element). `cut` is no longer needed then. It waits for nothing, unless lengths vary and
-  // operators need different plans: then it waits until the device has the tables of one plan before it makes
-  // the next. UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one
-  // of the launches, where others may have been enqueued; INTERNAL, with nothing enqueued, for more segments
-  // than Capacity, or data that are not aligned. Where lengths vary, the stream must have finished the Launch
-  // before.
+  // some operators, but not all, have leaves of their own (SegmentEntry::leaf_elements): then it waits until
+  // the device has the tables of one plan before it makes the next. UNAVAILABLE (DEVICE_LOST) if the device
+  // failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one of the launches, where others may have been
+  // enqueued; INTERNAL, with nothing enqueued, for more segments than Capacity, or data that are not aligned.
+  // The stream must have finished the Launch before.
   absl::Status Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
                       cudaStream_t stream);
 
@@ -62,10 +62,12 @@ class DeviceSegmentReducer {
  private:
   DeviceSegmentReducer() = default;
   absl::Status Allocate();
-  // Plans the items for operators like `entry` (leaf_elements, has_registers), with room for the largest
-  // state of the reduction's operators. Enqueues the copy of the tables that the plan refers to.
-  absl::StatusOr<SegmentPlan> Plan(const ReductionPlan& reduction, const SegmentCut& cut,
-                                   const std::byte* data, const SegmentEntry& entry, cudaStream_t stream);
+  // Plans the items of a plan that says how the cut's `elements` elements are folded, with room for the
+  // largest state of the reduction's operators. Enqueues the copy of the tables that the plan refers to.
+  absl::Status Plan(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t elements,
+                    SegmentPlan& plan, cudaStream_t stream);
+  // Where the kernel of an operator writes.
+  SegmentWork WorkOf(const ReductionPlan& reduction, std::size_t op) const;
   void ClearErrors();
   void PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan) const;
   absl::Status PlanVarying(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan,

@@ -30,7 +30,7 @@ constexpr SegmentEntry SegmentEntryOf() {
     entry.launch = LaunchSegments<Op, SegmentKernel<Op>>;
   }
   // Positions in the leaf states of integers have as many bits as leaves of 64-bit ones need.
-  const bool is_limited = !Op::kCommutative && IntegerElement<typename Op::Element>;
+  const bool is_limited = Moves<Op> && IntegerElement<typename Op::Element>;
   if (is_limited) entry.leaf_elements = kLeafBytes / sizeof(typename Op::Element);
   return entry;
 }

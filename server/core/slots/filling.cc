@@ -71,8 +71,9 @@ absl::Status Filling::Start(const kernels::ReductionPlan& reduction, std::uint64
 }
 
 absl::Status Filling::StartSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut) {
-  return owners_.empty() ? slot_->StartSegments(reduction, cut)
-                         : slot_->StartSegmentPieces(reduction, cut, pieces_);
+  // Where the tail was cut off, there may be owners and no bytes: of segments without elements.
+  return owners_.empty() || pieces_.empty() ? slot_->StartSegments(reduction, cut)
+                                            : slot_->StartSegmentPieces(reduction, cut, pieces_);
 }
 
 absl::Status Filling::StartStore(const kernels::Memory& memory, std::uint64_t byte_offset) {

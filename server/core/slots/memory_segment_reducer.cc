@@ -26,8 +26,9 @@ absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
     const kernels::MemoryPart from = options_.memory->From(NextByte());
     kernels::Slot* const slot = TakeSlot(from.memory->device());
     if (slot == nullptr) return false;
-    const std::uint64_t most_elements = std::min(
-        slot->CapacityFrom(reduction(), *from.memory, from.byte_offset), from.byte_count / element_bytes);
+    const std::uint64_t most_elements =
+        std::min(slot->SegmentElementsFrom(reduction(), *from.memory, from.byte_offset),
+                 from.byte_count / element_bytes);
     if (cursor_.NextLength() > most_elements) {
       share_.Return(slot);
       status_.Update(StartLong());

@@ -66,8 +66,8 @@ void Run(const Flags& flags, const ReductionPlan& reduction, std::uint64_t lengt
       lengths.push_back(i % 2 == 0 ? length - 1 : length + 1);
     cut.lengths = lengths;
   }
-  SegmentJob job(kernels::cpu::BestInstructionSet(),
-                 kernels::SegmentLayout(reduction).row_bytes() * cut.segment_count);
+  std::vector<std::uint64_t> values(kernels::SegmentLayout(reduction).columns().size() * cut.segment_count);
+  SegmentJob job(kernels::cpu::BestInstructionSet(), values);
   const auto call = [&](const std::byte*) {
     job.Plan(reduction, cut, data.data());
     for (std::size_t task = 0; task < job.tasks(); ++task) job.Run(task);

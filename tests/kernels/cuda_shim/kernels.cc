@@ -24,7 +24,7 @@
 namespace warpfold::kernels::shim {
 namespace {
 
-using Served = TypeList<ScalarFamily<Sum>, ScalarFamily<Argmin>>;
+using Served = TypeList<ScalarFamily<Sum>, ScalarFamily<Argmin>, ScalarFamily<MaxSubarraySum>>;
 
 template <class Family, class... Families>
 constexpr int PlaceOf(TypeList<Families...>) {
@@ -140,16 +140,21 @@ const textbook::Row* TextbookRowOf() {
   return &kRow;
 }
 
-// Sums have registers and argmin has none, as on a GPU: both in one call need two plans.
+// As on a GPU sums have registers, and max_subarray_sum has leaves of its own over integers.
+template <class Family, int kKind>
+constexpr SegmentEntry SegmentEntryOf() {
+  constexpr bool kIsOrdered = std::is_same_v<Family, ScalarFamily<MaxSubarraySum>>;
+  constexpr bool kIsInteger = kKind < static_cast<int>(WideKind::kFloat);
+  return {.launch = LaunchSegments<Family, kKind>,
+          .state_bytes = 64,
+          .leaf_elements = kIsOrdered && kIsInteger ? kLeafBytes / sizeof(std::uint64_t) : 0,
+          .has_registers = std::is_same_v<Family, ScalarFamily<Sum>>};
+}
+
 template <class Family>
 const SegmentFunctionRow* SegmentRowOf() {
-  constexpr bool kHasRegisters = std::is_same_v<Family, ScalarFamily<Sum>>;
-  static constexpr SegmentFunctionRow kRow = {{
-      {.launch = LaunchSegments<Family, 0>, .state_bytes = 16, .has_registers = kHasRegisters},
-      {.launch = LaunchSegments<Family, 1>, .state_bytes = 16, .has_registers = kHasRegisters},
-      {.launch = LaunchSegments<Family, 2>, .state_bytes = 16, .has_registers = kHasRegisters},
-      {.launch = LaunchSegments<Family, 3>, .state_bytes = 16, .has_registers = kHasRegisters},
-  }};
+  static constexpr SegmentFunctionRow kRow = {SegmentEntryOf<Family, 0>(), SegmentEntryOf<Family, 1>(),
+                                              SegmentEntryOf<Family, 2>(), SegmentEntryOf<Family, 3>()};
   return &kRow;
 }
 

@@ -41,6 +41,25 @@ TEST_F(MemoryTest, ASlotTakesWhatIsCounted) {
   }
 }
 
+// As ranges are only where they begin at a whole vector.
+TEST_F(MemoryTest, SegmentsAreReducedInPlaceWhereverTheyBegin) {
+  const auto backend = MakeCudaBackend(std::array{0}, {.slots = 1, .slot_bytes = 64 << 10});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto kept = (*backend)->Allocate(0, 1 << 20);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = ElementType::kFloat32;
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
+  const Slot& slot = *(*backend)->slots().front();
+  const std::uint64_t in_place = slot.CapacityFrom(reduction, **kept, 0);
+  ASSERT_GT(in_place, slot.Capacity(reduction));
+  for (const std::uint64_t element : {0, 1, 2, 3, 4}) {
+    EXPECT_EQ(slot.SegmentElementsFrom(reduction, **kept, 4 * element), in_place) << element;
+  }
+  EXPECT_EQ(slot.SegmentElementsFrom(reduction, **kept, 2), slot.Capacity(reduction)) << "are copied first";
+}
+
 // Memory of the host with a place where one part of what is registered ends and the next begins.
 class MappedMemory {
  public:

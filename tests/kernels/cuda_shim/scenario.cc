@@ -52,9 +52,16 @@ ReductionPlan PlanOf(const std::vector<std::string>& operators, ElementType type
   return ReductionPlan::Create(spec).value();
 }
 
-// These two have different plans over segments.
 const ReductionPlan& Plan() {
   static const auto* const plan = new ReductionPlan(PlanOf({"sum", "argmin"}, ElementType::kFloat64));
+  return *plan;
+}
+
+// These have two plans over segments, and so two tables where lengths vary: the one in the middle has leaves
+// of its own.
+const ReductionPlan& PlanOfTwoLeaves() {
+  static const auto* const plan =
+      new ReductionPlan(PlanOf({"sum", "max_subarray_sum", "argmin"}, ElementType::kInt32));
   return *plan;
 }
 
@@ -63,9 +70,10 @@ const PartialState& OfTheHost() {
   return *state;
 }
 
-void ExpectSameSegments(const SegmentsResult& result, const SegmentCut& cut) {
-  cpu::SegmentJob job(cpu::BestInstructionSet(), kSlotBytes);
-  job.Plan(Plan(), cut, Array().data());
+void ExpectSameSegments(const SegmentsResult& result, const ReductionPlan& plan, const SegmentCut& cut) {
+  std::vector<std::uint64_t> values(kSlotBytes / sizeof(std::uint64_t));
+  cpu::SegmentJob job(cpu::BestInstructionSet(), values);
+  job.Plan(plan, cut, Array().data());
   for (std::size_t task = 0; task < job.tasks(); ++task) job.Run(task);
   const SegmentsResult expected = job.Collect();
   EXPECT_TRUE(std::ranges::equal(result.values, expected.values)) << "values of segments differ";
@@ -138,10 +146,15 @@ absl::Status Scenario::Await(Slot& slot, const absl::Status& started) {
 }
 
 absl::Status Scenario::AwaitSegments(Slot& slot, const absl::Status& started, const SegmentCut& cut) {
+  return AwaitSegmentsOf(Plan(), slot, started, cut);
+}
+
+absl::Status Scenario::AwaitSegmentsOf(const ReductionPlan& plan, Slot& slot, const absl::Status& started,
+                                       const SegmentCut& cut) {
   if (!started.ok()) return started;
   const absl::StatusOr<SegmentsResult> result = slot.WaitSegments();
   if (!result.ok()) return result.status();
-  ExpectSameSegments(*result, cut);
+  ExpectSameSegments(*result, plan, cut);
   return absl::OkStatus();
 }
 
@@ -290,7 +303,8 @@ absl::Status Scenario::ReduceLikeSegments() {
 absl::Status Scenario::ReduceVaryingSegments() {
   const SegmentCut cut = {.segment_count = kSegments, .length = 0, .lengths = lengths_};
   std::ranges::copy(Array(), slot(0).staging().begin());
-  return AwaitSegments(slot(0), slot(0).StartSegments(Plan(), cut), cut);
+  const ReductionPlan& plan = PlanOfTwoLeaves();
+  return AwaitSegmentsOf(plan, slot(0), slot(0).StartSegments(plan, cut), cut);
 }
 
 absl::Status Scenario::ReduceKeptSegments() {

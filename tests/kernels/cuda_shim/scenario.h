@@ -70,6 +70,8 @@ class Scenario {
   absl::Status Lacking() const { return backend_->fault(); }
   absl::Status Await(Slot& slot, const absl::Status& started);
   absl::Status AwaitSegments(Slot& slot, const absl::Status& started, const SegmentCut& cut);
+  absl::Status AwaitSegmentsOf(const ReductionPlan& plan, Slot& slot, const absl::Status& started,
+                               const SegmentCut& cut);
 
   ProcessMemory exported_;
   std::span<std::byte> host_;    // a client's array

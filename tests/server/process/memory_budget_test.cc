@@ -115,16 +115,30 @@ TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {
   Flags flags;
   EXPECT_TRUE(CheckSlots(flags, 0).ok()) << "what suits the device";
   flags.slot_bytes = 5 * kMiB;
-  const auto of_machine = static_cast<std::uint64_t>(SlotsOf(flags)) * flags.slot_bytes;
+  // Behind each slot's bytes there are a quarter as many for results of segments.
+  const auto of_machine = static_cast<std::uint64_t>(SlotsOf(flags)) * flags.slot_bytes / 4 * 5;
   EXPECT_TRUE(CheckSlots(flags, of_machine).ok());
   EXPECT_THAT(std::string(CheckSlots(flags, of_machine - 1).message()),
               testing::StartsWith("--slot_bytes=5242880: "));
   flags.slots = 3;
   flags.slot_bytes = 5 * kMiB;
-  EXPECT_TRUE(CheckSlots(flags, 15 * kMiB).ok());
-  const absl::Status above = CheckSlots(flags, 15 * kMiB - 1);
+  constexpr std::uint64_t kThree = 15 * kMiB / 4 * 5;
+  EXPECT_TRUE(CheckSlots(flags, kThree).ok());
+  const absl::Status above = CheckSlots(flags, kThree - 1);
   EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(above.message(), "--slots=3 --slot_bytes=5242880: 15 MiB, but 14 MiB of memory are available");
+  EXPECT_EQ(above.message(), "--slots=3 --slot_bytes=5242880: 19 MiB, but 18 MiB of memory are available");
+}
+
+TEST(MemoryBudgetTest, SlotsWhoseSizeNobodyNamesHaveOne) {
+  Flags flags;
+  flags.device = "cpu";
+  flags.slots = 256;
+  EXPECT_TRUE(CheckSlots(flags, 160 * kMiB).ok());
+  EXPECT_EQ(CheckSlots(flags, 160 * kMiB - 1).message(),
+            "--slots=256: 160 MiB, but 159 MiB of memory are available");
+  flags.device = "simt:7";
+  EXPECT_TRUE(CheckSlots(flags, 160 * kMiB / 64).ok()) << "of which there are four at most";
+  EXPECT_FALSE(CheckSlots(flags, 160 * kMiB / 64 - 1).ok());
 }
 
 // Beside its staging buffer a slot of a GPU has tables, and one that no flag names has a size, too.
@@ -133,9 +147,9 @@ TEST(MemoryBudgetTest, SlotsOfAGpuAreCheckedWithTheirTables) {
   flags.slots = 10;
   flags.slot_bytes = 8 * kMiB;
   flags.device = "cpu";
-  EXPECT_TRUE(CheckSlots(flags, 80 * kMiB).ok());
+  EXPECT_TRUE(CheckSlots(flags, 100 * kMiB).ok());
   flags.device = "cuda:0";
-  EXPECT_FALSE(CheckSlots(flags, 80 * kMiB).ok());
+  EXPECT_FALSE(CheckSlots(flags, 100 * kMiB).ok());
   EXPECT_FALSE(CheckSlots(flags, 192 * kMiB).ok());
   EXPECT_TRUE(CheckSlots(flags, 193 * kMiB).ok());
   flags.device = "cuda:0,cuda:2";

@@ -189,5 +189,16 @@ TEST_F(FillingTest, ATailIsCutOutOfAPieceOfManyParts) {
   EXPECT_EQ(Started(), std::vector<std::size_t>({1000, 2950}));
 }
 
+// All bytes belong to a segment that is not complete, and those before it are empty: a slot takes no list of
+// no pieces.
+TEST_F(FillingTest, SegmentsWithoutElementsAreLeftWhereAllBytesAreCutOff) {
+  Append(Bytes(0, 4000), message_);
+  EXPECT_TRUE(std::ranges::equal(filling_.CutTail(4000), Bytes(0, 4000)));
+  const std::vector<std::uint64_t> lengths = {0, 0};
+  ASSERT_TRUE(filling_.StartSegments(SumOfBytes(), {.segment_count = 2, .lengths = lengths}).ok());
+  EXPECT_EQ(behaviour_.misuses, 0);
+  EXPECT_EQ(behaviour_.piece_starts, 0);
+}
+
 }  // namespace
 }  // namespace warpfold::server
