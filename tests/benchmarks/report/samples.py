@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up lines for the tests. Figures are chosen to be easy to divide."""
+"""Made-up lines for the tests, and their tables read back. Figures are chosen to be easy to divide."""
 
 from report import measurements as m
 
@@ -39,3 +39,9 @@ def _way_in() -> list:
             for case, method, side, gbps, p50_us in (
                 ("streams", "reduce", "warpfold", 4.5, 1e5), ("streams", "reduce", "raw_socket", 9.0, 5e4),
                 ("empty_call", "health", "warpfold", 0.0, 55.5))]
+
+
+def cells(table: str) -> list:
+    """Rows of a markdown table, header first, without the rule."""
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
+    return rows[:1] + rows[2:]
