@@ -8,7 +8,7 @@ import pathlib
 import tempfile
 import unittest
 
-from report import charts, goals, page, tables
+from report import charts, goals, page, shapes, tables
 from report import measurements as m
 from report.samples import cells, cub, everything, line
 
@@ -187,11 +187,11 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual(set(drawn), {
             "times-cub", "times-cub-native", "sum-32-64-bits", "sum-8-16-bits", "min-32-64-bits",
             "min-8-16-bits", "max-32-64-bits", "max-8-16-bits", "matrix-product-matrices", "ladder-sum-int32",
-            "from-host"})
+            "from-host", "way-in-streams", "way-in-cpu", "way-in-in-place"})
         panels = drawn["sum-32-64-bits"].panels
         self.assertEqual([panel.title for panel in panels], ["int32", "float64"])
         self.assertEqual([l.style for l in panels[0].lines], ["ceiling", "cub_native", "cub", "warpfold"])
-        self.assertEqual(panels[0].lines[-1], charts.Line("warpfold", [(20, 4000.0), (30, 4000.0)],
+        self.assertEqual(panels[0].lines[-1], shapes.Line("warpfold", [(20, 4000.0), (30, 4000.0)],
                                                           [(20, 3900.0, 4100.0), (30, 3900.0, 4100.0)]))
         self.assertEqual([l.style for l in drawn["matrix-product-matrices"].panels[0].lines],
                          ["ceiling", "wrapping", "modular"])
@@ -202,13 +202,15 @@ class ChartsTest(unittest.TestCase):
                          ["tree", "Warpfold", "read-only ceiling"])
 
     def test_one_size_is_no_line(self):
-        results = everything()._replace(kernels=[cub()], ladder=[], from_host=[])
+        results = everything()._replace(kernels=[cub()], ladder=[], from_host=[], way_in=[])
         self.assertEqual(charts.all_charts(results), [])
 
     def test_digest_is_that_of_the_data(self):
         chart = charts.of_kernels(everything())[0]
-        self.assertEqual(charts.digest(chart), charts.digest(charts.of_kernels(everything())[0]))
-        self.assertNotEqual(charts.digest(chart), charts.digest(dataclasses.replace(chart, first_log2=9)))
+        self.assertEqual(shapes.digest(chart), shapes.digest(charts.of_kernels(everything())[0]))
+        for other in ({"axis": shapes.Axis(9, 33)}, {"axis": shapes.Axis(10, 33, "streams")},
+                      {"scale": "log"}):
+            self.assertNotEqual(shapes.digest(chart), shapes.digest(dataclasses.replace(chart, **other)))
 
 
 class RenderTest(unittest.TestCase):
