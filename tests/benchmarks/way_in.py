@@ -21,6 +21,7 @@ import time
 from typing import NamedTuple
 
 from processes import ServerProcess
+from report import measurements
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _QUICK_BUDGET_S = 240
@@ -36,6 +37,10 @@ _LARGE = ("--method", "reduce", "--callers", "8")
 _IN_PLACE_BYTES = 4 << 30  # of an array that lies on the GPU
 _RESIDENT_BYTES = 5 << 30  # an eighth is left for others
 _ROW_BYTES = (1 << 10, 1 << 14, 1 << 17, 1 << 20)
+# Of what lies on the GPU, where a call takes a few milliseconds at most.
+_IN_PLACE_WEIGHT = 0.5
+# Without its warm-up, 10^5 calls of up to 59 us: so many has the goal of the 99th percentile.
+_LONG_TURN_S = 7.0
 
 
 class Case(NamedTuple):
@@ -51,6 +56,7 @@ class Case(NamedTuple):
     beside_large: bool = False  # while eight other callers send large arrays
     socket: bool = False  # the memory lies with the server, which has to be told where
     weight: float = 1  # of its turns, in time
+    turn_s: float = 0  # if not 0, what each of its turns takes, whatever the budget
 
     def turns(self, has_flight: bool) -> int:
         return 1 + (_SINKS if self.baseline else 0) + self.generated + (self.flight and has_flight)
@@ -72,6 +78,7 @@ def all_cases(bytes_: int, device: str, advised_streams: int) -> list:
         cases += [
             Case("array_4_kib", transport, array, weight=0.6),
             Case("empty_call", transport, ("--method", "health"), weight=0.6),
+            Case("array_4_kib_long", transport, array, baseline=False, turn_s=_LONG_TURN_S),
             Case("array_after_pause", transport, (*array, "--pause_ms", "5"), weight=0.6),
             Case("array_after_long_pause", transport, (*array, "--pause_ms", "500"), baseline=False,
                  weight=2),
@@ -79,22 +86,25 @@ def all_cases(bytes_: int, device: str, advised_streams: int) -> list:
                  ("--method", "reduce", "--bytes", str(1 << 20), "--callers", "64")),
             Case("array_1_kib", transport, small, baseline=False),
             Case("array_1_kib_beside_streams", transport, small, beside_large=True)]
-    return cases + cases_in_place(bytes_, on_gpu=device != "cpu")
+    return cases + [case for transport in ("unix", "tcp")
+                    for case in cases_in_place(transport, bytes_, on_gpu=device != "cpu")]
 
 
-def cases_in_place(bytes_: int, on_gpu: bool) -> list:
-    """Arrays that need no wire; the calls about them go over a Unix socket."""
+def cases_in_place(transport: str, bytes_: int, on_gpu: bool) -> list:
+    """Arrays that need no wire, but the last. The calls about them go by the transport; the memory itself is
+    named over the memory socket, which is a Unix socket."""
     def case(name: str, source: str, size: int, *arguments: str) -> Case:
-        return Case(name, "unix", ("--source", source, "--bytes", str(size), "--memory_bytes", str(size),
-                                   *arguments), baseline=False, socket=source != "resident")
+        return Case(name, transport, ("--source", source, "--bytes", str(size), "--memory_bytes", str(size),
+                                      *arguments), baseline=False, socket=source != "resident",
+                    weight=_IN_PLACE_WEIGHT if on_gpu and source != "memory" else 1)
 
+    sizes = (bytes_, _IN_PLACE_BYTES) if on_gpu else (bytes_,)
     cases = [case("memory", "memory", bytes_)]
     if on_gpu:
-        cases += [case(source, source, size) for source in ("ipc", "resident")
-                  for size in (bytes_, _IN_PLACE_BYTES)]
-    cases += [case(f"rows_of_{row >> 10}_kib", "resident", bytes_, "--segment_length", str(row // 4))
-              for row in _ROW_BYTES]
-    return cases + [Case("rows_streamed", "unix", ("--bytes", str(bytes_), "--segment_length", "256"),
+        cases += [case(source, source, size) for source in ("ipc", "resident") for size in sizes]
+    cases += [case(f"rows_of_{row >> 10}_kib", "resident", size, "--segment_length", str(row // 4))
+              for size in sizes for row in _ROW_BYTES]
+    return cases + [Case("rows_streamed", transport, ("--bytes", str(bytes_), "--segment_length", "256"),
                          baseline=False)]
 
 
@@ -103,8 +113,7 @@ class Clock:
 
     def __init__(self, budget_s: float, cases: list, has_flight: bool):
         self._end = time.monotonic() + budget_s
-        self._loads = [case.turns(has_flight) * case.weight for case in cases]
-        self._weights = [case.weight for case in cases]
+        self._left = [(case, case.turns(has_flight)) for case in cases]
         self._overheads = [_OVERHEAD_S]  # of the cases so far
         self._planned_end = None
 
@@ -114,11 +123,11 @@ class Clock:
         if self._planned_end is not None:
             self._overheads.append(now - self._planned_end)
         overhead_s = sum(self._overheads) / len(self._overheads)
-        left_s = self._end - now - overhead_s * len(self._loads)
-        weight, turns = self._weights[0], self._loads[0] / self._weights[0]
-        turn_s = max(left_s / sum(self._loads) * weight, _LEAST_TURN_S)
-        self._loads.pop(0)
-        self._weights.pop(0)
+        left_s = self._end - now - overhead_s * len(self._left)
+        to_share_s = left_s - sum(turns * case.turn_s for case, turns in self._left)
+        loads = sum(turns * case.weight for case, turns in self._left if not case.turn_s)
+        case, turns = self._left.pop(0)
+        turn_s = case.turn_s or max(to_share_s / loads * case.weight, _LEAST_TURN_S)
         self._planned_end = now + turns * turn_s
         if turn_s * turns > max(left_s, 0) + _LEAST_TURN_S:
             self._planned_end = None
@@ -193,8 +202,7 @@ def table(lines: list) -> str:
     sides = list(dict.fromkeys(line["side"] for line in lines))
     for line in lines:
         streams = line["method"] == "reduce"
-        name = f"{line['case']} x{line['streams']}" if line["case"] == "streams" else line["case"]
-        key = (name, line["transport"], "GB/s" if streams else "p50 us")
+        key = (measurements.load_name(line), line["transport"], "GB/s" if streams else "p50 us")
         rows.setdefault(key, {})[line["side"]] = line["gbps" if streams else "p50_us"]
     text = [" ".join([f"{'':40}", *(f"{side:>13}" for side in sides)])]
     for (name, transport, unit), figures in rows.items():

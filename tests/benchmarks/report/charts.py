@@ -1,18 +1,12 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the charts of docs/benchmarks.md show: plain data, which drawing.py draws.
+"""The charts of docs/benchmarks.md, section by section. Those of the kernels are made here."""
 
-Every chart has a digest of its data. It is written into the SVG, so that a test can tell without drawing
-whether a chart is that of the results.
-"""
-
-import dataclasses
-import hashlib
-import json
 from typing import Callable, Optional
 
 from report import measurements as m
-from report import tables
+from report import tables, way_in_charts
+from report.shapes import Axis, Bars, Chart, Line, Panel
 
 # Contenders of the kernels: the key in a line, before "gbps", and the name of the style.
 _CONTENDERS = (("ceiling_", "ceiling"), ("thrust_", "thrust"), ("cub_native_", "cub_native"), ("cub_", "cub"),
@@ -20,44 +14,7 @@ _CONTENDERS = (("ceiling_", "ceiling"), ("thrust_", "thrust"), ("cub_native_", "
 _HOST_CONTENDERS = (("empty_", "empty"), ("thrust_", "thrust"), ("thrust_scratch_", "thrust_scratch"),
                     ("cub_", "cub"), ("cub_mapped_", "cub_mapped"), ("", "warpfold"))
 _NARROW_BITS = 16
-
-
-@dataclasses.dataclass
-class Line:
-    style: str  # a key of drawing.STYLES
-    points: list  # (log2 of bytes, value)
-    band: list = dataclasses.field(default_factory=list)  # (log2 of bytes, low, high); may be empty
-
-
-@dataclasses.dataclass
-class Panel:
-    title: str
-    lines: list
-
-
-@dataclasses.dataclass
-class Chart:
-    name: str  # of its file
-    title: str
-    value_name: str
-    panels: list
-    first_log2: int
-    last_log2: int
-    is_ratio: bool = False  # then 1 is marked, and the axis is logarithmic
-    goals: list = dataclasses.field(default_factory=list)  # (first, last log2 of bytes, value)
-
-
-@dataclasses.dataclass
-class Bars:
-    name: str
-    title: str
-    value_name: str
-    bars: list  # (label, style, value), top to bottom
-
-
-def digest(chart) -> str:
-    text = json.dumps([type(chart).__name__, dataclasses.asdict(chart)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+_SIZES = Axis(10, 33)
 
 
 def _line(case: list, prefix: str, style: str, unit: str) -> Optional[Line]:
@@ -82,7 +39,7 @@ def _has_sizes(case: list) -> bool:
 
 
 def _gbps_chart(name: str, title: str, panels: list) -> Chart:
-    return Chart(name, title, "GB/s", panels, first_log2=10, last_log2=33)
+    return Chart(name, title, "GB/s", panels, _SIZES)
 
 
 def of_kernels(results: m.Results) -> list:
@@ -121,8 +78,8 @@ def _ratio_chart(results: m.Results, rival: str, name: str) -> Optional[Chart]:
     if not operators:
         return None
     return Chart("times-" + rival.replace("_", "-"), f"Warpfold relative to {name}", "times CUB",
-                 [Panel(op, lines) for op, lines in operators.items()], first_log2=10, last_log2=33,
-                 is_ratio=True, goals=[(16, 22, 1.5)])
+                 [Panel(op, lines) for op, lines in operators.items()], _SIZES, scale="ratio",
+                 goals=[(16, 22, 1.5)])
 
 
 def of_ratios(results: m.Results) -> list:
@@ -137,8 +94,7 @@ def of_host_calls(results: m.Results) -> list:
               for case in m.by_case(results.from_host).values() if _has_sizes(case)]
     if not panels:
         return []
-    return [Chart("from-host", "From host call to value on the host", "microseconds", panels, first_log2=10,
-                  last_log2=22)]
+    return [Chart("from-host", "From host call to value on the host", "microseconds", panels, Axis(10, 22))]
 
 
 def of_ladder(results: m.Results) -> list:
@@ -158,7 +114,7 @@ def of_ladder(results: m.Results) -> list:
 
 SECTIONS: dict[str, Callable[[m.Results], list]] = {
     "ratios": of_ratios, "kernels": of_kernels, "matrices": of_matrices, "ladder": of_ladder,
-    "from_host": of_host_calls,
+    "from_host": of_host_calls, "way_in": way_in_charts.of_way_in,
 }
 
 

@@ -14,8 +14,8 @@ matplotlib.use("svg")
 # pylint: disable-next=wrong-import-position
 from matplotlib import pyplot, ticker  # noqa: E402
 
-from report import charts  # noqa: E402
 from report import measurements as m  # noqa: E402
+from report import shapes  # noqa: E402
 
 
 class Style(NamedTuple):
@@ -49,6 +49,14 @@ STYLES = {
     "float64": Style("float64", "#d55e00", dashes=(4, 2)),
     "wrapping": Style("uint32", "#0b5fa5", width=1.6),
     "modular": Style("uint32, with a modulus", "#009e73"),
+    "async_drop": Style("async_drop: gRPC, no copy", "#d55e00"),
+    "async_hold": Style("async_hold: gRPC, holds 8 MiB", "#e69f00", dashes=(4, 2), layer=4),
+    "async_copy": Style("async_copy: gRPC, one copy", "#009e73"),
+    "raw_socket": Style("raw_socket: no gRPC", "#57606a", dashes=(1, 1.5)),
+    "plain_service": Style("plain_service: gRPC as it comes", "#56b4e9"),
+    "flight": Style("Arrow Flight", "#cc79a7", dashes=(6, 1.5, 1, 1.5)),
+    "rows": Style("rows of a kept array", "#9ebcda"),
+    "sent": Style("sent in a stream", "#d55e00"),
     "ceiling": Style("read-only ceiling", "#8c959f", width=1.1, marker="", layer=2),
     "empty": Style("empty kernel and sync", "#8c959f", width=1.1, marker="", layer=2),
     "goal": Style("goal", "#57606a", width=1.0, dashes=(1, 2), marker=""),
@@ -66,6 +74,7 @@ RC = {
 
 _WIDTH_INCHES = 9.2
 _PANEL_INCHES = 2.15  # height
+_LOG_PANEL_INCHES = 3.0  # whose lines have all of it, from the bottom to the top
 _HEAD_INCHES = 0.36  # title
 _LEGEND_INCHES = 0.2  # a row
 _LEGEND_COLUMNS = 5
@@ -76,14 +85,14 @@ _LEFT = 0.1 / _WIDTH_INCHES
 
 def figure_of(chart):
     """The caller closes it."""
-    return _draw_bars(chart) if isinstance(chart, charts.Bars) else _draw_lines(chart)
+    return _draw_bars(chart) if isinstance(chart, shapes.Bars) else _draw_lines(chart)
 
 
 def draw(chart, folder: pathlib.Path) -> None:
     """Writes folder/<name>.svg."""
     with matplotlib.rc_context(RC):
         figure = figure_of(chart)
-        about = {"Title": chart.title, "Description": f"data {charts.digest(chart)}", "Date": None,
+        about = {"Title": chart.title, "Description": f"data {shapes.digest(chart)}", "Date": None,
                  "Creator": None}
         svg = io.StringIO()
         figure.savefig(svg, format="svg", metadata=about)
@@ -100,22 +109,21 @@ def _compact(svg: str) -> str:
     return svg
 
 
-def _draw_lines(chart: charts.Chart):
+def _draw_lines(chart: shapes.Chart):
     columns = min(len(chart.panels), 2 if len(chart.panels) in (2, 4) else 3)
     rows = math.ceil(len(chart.panels) / columns)
     shown = _shown_styles(chart)
     legend_rows = math.ceil(len(shown) / _LEGEND_COLUMNS)
     head = _HEAD_INCHES + legend_rows * _LEGEND_INCHES
-    height = rows * _PANEL_INCHES + head
+    height = rows * (_LOG_PANEL_INCHES if chart.scale == "log" else _PANEL_INCHES) + head
     figure, grid = pyplot.subplots(rows, columns, figsize=(_WIDTH_INCHES, height), sharey=True, squeeze=False)
     axes = list(grid.flat)
     for ax in axes[len(chart.panels):]:
         ax.remove()
-    top = max((value for panel in chart.panels for line in panel.lines for _, value in line.points))
     for index, (ax, panel) in enumerate(zip(axes, chart.panels)):
         _draw_panel(ax, chart, panel)
-        _scale(ax, chart, top)
-        _size_axis(ax, chart, columns)
+        _scale(ax, chart)
+        _powers_axis(ax, chart.axis, columns)
         if index % columns == 0:
             ax.set_ylabel(chart.value_name)
     figure.tight_layout(rect=(0, 0, 1, 1 - head / height), h_pad=1.4, w_pad=1.6)
@@ -124,9 +132,9 @@ def _draw_lines(chart: charts.Chart):
     return figure
 
 
-def _draw_panel(ax, chart: charts.Chart, panel: charts.Panel) -> None:
+def _draw_panel(ax, chart: shapes.Chart, panel: shapes.Panel) -> None:
     ax.set_title(panel.title)
-    if chart.is_ratio:
+    if chart.scale == "ratio":
         ax.axhline(1, color=_MUTED, linewidth=0.8, zorder=2)
     for first, last, value in chart.goals:
         style = STYLES["goal"]
@@ -143,38 +151,51 @@ def _draw_panel(ax, chart: charts.Chart, panel: charts.Panel) -> None:
                 linestyle=(0, style.dashes) if style.dashes else "-")
 
 
-def _scale(ax, chart: charts.Chart, top: float) -> None:
-    if chart.is_ratio:
+def _scale(ax, chart: shapes.Chart) -> None:
+    points = [value for panel in chart.panels for line in panel.lines for _, value in line.points]
+    if chart.scale == "ratio":
         ax.set_yscale("log", base=2)
-        ax.yaxis.set_major_locator(ticker.FixedLocator((0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 16)))
-        ax.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
-        ax.yaxis.set_minor_locator(ticker.NullLocator())
+        _ticks(ax, (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 16))
         ax.set_ylim(bottom=min(0.7, ax.get_ylim()[0]), top=max(2.2, ax.get_ylim()[1]))
+    elif chart.scale == "log":
+        shaded = [value for panel in chart.panels for line in panel.lines for _, *edges in line.band
+                  for value in edges]
+        ax.set_yscale("log")
+        _ticks(ax, [digits * 10.0**power for power in range(-3, 4) for digits in (1, 1.5, 2, 3, 4, 5, 6, 8)])
+        ax.set_ylim(min(points + shaded) / 1.1, max(points + shaded) * 1.1)
     else:
-        ax.set_ylim(0, top * 1.06)
+        ax.set_ylim(0, max(points) * 1.06)
         ax.yaxis.set_major_locator(ticker.MaxNLocator(5, steps=(1, 2, 5, 10)))
         ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def _size_axis(ax, chart: charts.Chart, columns: int) -> None:
-    """log2 of bytes: named every few powers, and at the end; a small tick at every power."""
-    first, last = chart.first_log2, chart.last_log2
-    step = 6 if last - first > 16 else 2 if columns < 3 else 4
+def _ticks(ax, places) -> None:
+    ax.yaxis.set_major_locator(ticker.FixedLocator(places))
+    ax.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    ax.yaxis.set_minor_locator(ticker.NullLocator())
+
+
+def _powers_axis(ax, axis: shapes.Axis, columns: int) -> None:
+    """Each power is named, or where there are many every few and the last; a small tick at every one."""
+    first, last = axis.first_log2, axis.last_log2
+    step = 6 if last - first > 16 else 1 if last - first < 6 else 2 if columns < 3 else 4
     named = list(range(first, last + 1, step))
     if named[-1] != last:
         named.append(last)
-    ax.set_xlim(first - 0.4, last + 0.4)
+    margin = min(0.4, 0.06 * (last - first))
+    ax.set_xlim(first - margin, last + margin)
     ax.xaxis.set_major_locator(ticker.FixedLocator(named))
     ax.xaxis.set_minor_locator(ticker.FixedLocator(range(first, last + 1)))
-    ax.set_xticklabels([m.size_name(log2) for log2 in named])
+    ax.set_xticklabels([str(1 << log2) if axis.name else m.size_name(log2) for log2 in named])
     ax.tick_params(axis="x", which="minor", length=2, color=_MUTED)
+    ax.set_xlabel(axis.name)
 
 
 def _title(figure, chart, height: float) -> None:
     figure.text(_LEFT, 1 - 0.1 / height, chart.title, fontsize=10.5, fontweight="bold", va="top")
 
 
-def _shown_styles(chart: charts.Chart) -> list:
+def _shown_styles(chart: shapes.Chart) -> list:
     present = {line.style for panel in chart.panels for line in panel.lines}
     if chart.goals:
         present.add("goal")
@@ -189,7 +210,7 @@ def _legend(figure, shown: list, rows: int, height: float) -> None:
                   borderaxespad=0, columnspacing=1.8, handlelength=2.2, handletextpad=0.6, labelspacing=0.35)
 
 
-def _draw_bars(chart: charts.Bars):
+def _draw_bars(chart: shapes.Bars):
     height = len(chart.bars) * _BAR_INCHES + 0.85
     figure, ax = pyplot.subplots(figsize=(_WIDTH_INCHES, height))
     places = range(len(chart.bars))

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 
-from report import charts
+from report import charts, shapes
 from report.samples import everything
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -33,7 +33,7 @@ class DrawingTest(unittest.TestCase):
         for chart in self.charts:
             with self.subTest(chart=chart.name):
                 svg = self.draw(chart)
-                self.assertIn(f"data {charts.digest(chart)}", svg)
+                self.assertIn(f"data {shapes.digest(chart)}", svg)
                 self.assertEqual(svg, self.draw(chart))
                 texts = [text.text for text in xml.fromstring(svg).iter(f"{_SVG}text")]
                 self.assertIn(chart.title, texts)
@@ -45,6 +45,36 @@ class DrawingTest(unittest.TestCase):
                 self.assertGreater(len(labels), 5)
                 for (text, box), (other, other_box) in itertools.combinations(labels, 2):
                     self.assertFalse(box.overlaps(other_box), f"{text} and {other}")
+
+    def test_what_is_counted_has_a_name_and_bytes_have_units(self):
+        texts = {chart.name: [text for text, _ in self.label_boxes(chart)] for chart in self.charts}
+        for text in ("streams", "1", "2", "4", "8", "TCP", "Unix socket", "GB/s", "Arrow Flight"):
+            self.assertIn(text, texts["way-in-streams"])
+        self.assertIn("server's CPU seconds for a GB", texts["way-in-cpu"])
+        self.assertIn("1 KiB", texts["from-host"])
+        self.assertIn("8 GiB", texts["times-cub"])
+
+    def test_lines_of_one_chart_look_different(self):
+        for chart in self.charts:
+            if isinstance(chart, shapes.Chart):
+                used = {line.style for panel in chart.panels for line in panel.lines}
+                styles = [self.drawing.STYLES[style] for style in used]
+                looks = {(style.color, style.dashes) for style in styles}
+                self.assertEqual(len(looks), len(used), chart.name)
+
+    def test_every_line_and_band_lies_inside_its_panel(self):
+        pyplot = importlib.import_module("matplotlib.pyplot")
+        for chart in self.charts:
+            if not isinstance(chart, shapes.Chart) or chart.scale == "linear":
+                continue
+            figure = self.drawing.figure_of(chart)
+            for ax, panel in zip(figure.axes, chart.panels):
+                low, high = ax.get_ylim()
+                for line in panel.lines:
+                    values = [value for _, *values in line.points + line.band for value in values]
+                    self.assertGreater(min(values), low, f"{chart.name}, {line.style}")
+                    self.assertLess(max(values), high, f"{chart.name}, {line.style}")
+            pyplot.close(figure)
 
     def label_boxes(self, chart) -> list:
         """Each label and where it is drawn, inside the picture."""

@@ -131,3 +131,29 @@ def by_case(lines: list) -> dict:
     for line in lines:
         cases.setdefault(case_key(line), []).append(line)
     return {key: sorted(case, key=lambda line: line["bytes"]) for key, case in cases.items()}
+
+
+def load_name(line: dict) -> str:
+    """What a line of the way in is of: streams x2, or ipc 4 GiB, or array_4_kib."""
+    if line["case"] == "streams":
+        return f"streams x{line['streams']}"
+    in_place = line.get("source", "chunks") != "chunks"
+    return f"{line['case']} {size_name(log2_size(line))}" if in_place else line["case"]
+
+
+def device_name(server: str) -> str:
+    """NVIDIA H200 for cuda:0 NVIDIA H200, as the lines of kernels have it."""
+    return server.split(" ", 1)[-1]
+
+
+def ceiling_line(results: Results, line: dict) -> Optional[dict]:
+    """The line of the kernels that says what the device of a line of the way in reads at most: of a sum over
+    as many bytes of the same type. Where that was not measured, over the next larger number, whose ceiling is
+    no lower, so that no share of it is flattered; where there is no larger one, over the largest."""
+    sums = [other for other in results.kernels
+            if other["operator"] == "sum" and not other.get("matrix") and other.get("ceiling_gbps") and
+            (other["device"], other["dtype"]) == (device_name(line["server"]), line["dtype"])]
+    enough = [other for other in sums if other["bytes"] >= line["bytes"]]
+    if enough:
+        return min(enough, key=lambda other: other["bytes"])
+    return max(sums, key=lambda other: other["bytes"], default=None)

@@ -52,7 +52,7 @@ BLOCKS: dict[str, Callable[[m.Results], str]] = {
                                               "cub_native": "Times CUB as it comes, over size"}),
     "ceiling_share": functools.partial(_over_sizes, {"ceiling": "Of the ceiling, over size"}),
     **{f"{name}_charts": functools.partial(_section, name)
-       for name in ("ratios", "matrices", "ladder", "from_host")},
+       for name in ("ratios", "matrices", "ladder", "from_host", "way_in")},
 }
 
 

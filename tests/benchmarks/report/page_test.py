@@ -6,7 +6,7 @@ import pathlib
 import re
 import unittest
 
-from report import charts, page
+from report import charts, page, shapes
 from report import measurements as m
 
 _BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
@@ -50,7 +50,7 @@ class PageTest(unittest.TestCase):
     def test_charts_are_those_of_the_results(self):
         folder = _DOCS / page.CHART_FOLDER
         drawn = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.svg")}
-        wanted = {chart.name: charts.digest(chart) for chart in charts.all_charts(self.results)}
+        wanted = {chart.name: shapes.digest(chart) for chart in charts.all_charts(self.results)}
         self.assertEqual(set(drawn), set(wanted), _REMEDY)
         stale = [name for name, digest in wanted.items() if f"data {digest}" not in drawn[name]]
         self.assertEqual(stale, [], _REMEDY)

@@ -8,15 +8,9 @@ import pathlib
 import tempfile
 import unittest
 
-from report import charts, goals, page, tables, way_in_goals
+from report import charts, goals, page, shapes, tables
 from report import measurements as m
-from report.samples import cub, everything, line
-
-
-def cells(table: str) -> list:
-    """Rows of a markdown table, header first, without the rule."""
-    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
-    return rows[:1] + rows[2:]
+from report.samples import cells, cub, everything, line
 
 
 class PickTest(unittest.TestCase):
@@ -140,12 +134,6 @@ class TablesTest(unittest.TestCase):
             ["sum of bfloat16", "1", "10.0", "20.0", "0.50", "-", "-"],
             ["sum of bfloat16", "8", "80.0", "160", "0.50", "-", "-"]])
 
-    def test_way_in(self):
-        self.assertEqual(cells(tables.way_in(everything())), [
-            ["device", "transport", "case", "unit", "warpfold", "raw_socket"],
-            ["cpu", "tcp", "`streams x2`", "GB/s", "4.50", "9.00"],
-            ["cpu", "tcp", "`empty_call`", "us", "55.5", "-"]])
-
     def test_runs(self):
         first = cells(tables.runs(everything()))[1]
         self.assertEqual(first, ["kernels on the device", m.GPU, "1.2", "`c1`", "2026-01-02", "`a.jsonl`",
@@ -192,62 +180,6 @@ class GoalsTest(unittest.TestCase):
         self.assertEqual(goals.table(m.pick([])), tables.NO_RESULTS)
 
 
-class WayInGoalsTest(unittest.TestCase):
-
-    def rows(self, *lines, kernels=()) -> dict:
-        table = cells(way_in_goals.table(m.pick([])._replace(way_in=list(lines), kernels=list(kernels))))
-        return {row[0]: row[1:] for row in table[1:] if row[2] != "no results"}
-
-    def load(self, case: str, side: str = "warpfold", **keys) -> dict:
-        return line("load", **{"case": case, "side": side, "server": "cuda:0 A GPU", "transport": "unix",
-                               "streams": 1, "p50_us": 100.0, "p99_us": 200.0, "max_us": 900.0,
-                               "kernel_us": 0.0, "server_cpu_s_per_gb": 0.2, **keys})
-
-    def test_streams_are_compared_with_the_sinks_of_their_device(self):
-        cpu = {"server": "cpu"}
-        rows = self.rows(self.load("streams"), self.load("streams", "async_drop", rate_ratio=0.9),
-                         self.load("streams", streams=4, server_cpu_s_per_gb=0.5),
-                         self.load("streams", "async_drop", streams=4, rate_ratio=1.0),
-                         self.load("streams", "async_copy", rate_ratio=0.1),
-                         self.load("streams", **cpu),
-                         self.load("streams", "async_copy", rate_ratio=0.97, **cpu))
-        self.assertEqual(rows["GPU, streams: times the sink that copies nothing"],
-                         ["0.95", "1 of 2", "0.9", "cuda:0, unix, streams x1"])
-        self.assertEqual(rows["the same: the server's CPU seconds for a GB, times the sink's"],
-                         ["at most 1.15", "1 of 2", "2.5", "cuda:0, unix, streams x4"])
-        self.assertEqual(rows["CPU, streams: times the sink that copies"],
-                         ["0.95", "1 of 1", "0.97", "cpu, unix, streams x1"])
-
-    def test_what_lies_on_the_gpu_is_compared_with_its_kernel_and_an_empty_call(self):
-        large = {"bytes": 4 << 30, "p50_us": 1100.0, "kernel_us": 950.0}
-        rows = self.rows(self.load("empty_call", p50_us=50.0), self.load("ipc", **large),
-                         self.load("resident", **large), self.load("resident", p50_us=9999.0))
-        self.assertEqual(rows["GPU memory of another process, 4 GiB: us beyond the kernel and an empty call"],
-                         ["at most 60", "0 of 1", "100", "cuda:0, unix, ipc"])
-        self.assertEqual(rows["kept array, 4 GiB: us beyond the kernel"],
-                         ["at most 100", "0 of 1", "150", "cuda:0, unix, resident"])
-
-    def test_rows_of_kept_arrays_are_compared_with_the_ceiling_of_their_device_and_size(self):
-        gpu = {"server": f"cuda:0 {m.GPU}"}
-        rows = self.rows(self.load("rows_of_1_kib", gbps=200.0, **gpu),
-                         self.load("rows_of_1024_kib", gbps=4550.0, **gpu),
-                         self.load("rows_of_16_kib", gbps=1.0), self.load("rows_streamed", gbps=1.0, **gpu),
-                         kernels=[line(), *(line(**{"ceiling_gbps": 1.0, **other}) for other in (
-                             {"log2": 20}, {"dtype": "int8"}, {"operator": "min"}))])
-        what = "rows of 1 KiB to 1 MiB of a kept array of 1 GiB, whole calls: of the ceiling"
-        self.assertEqual(rows, {what: ["0.9", "1 of 2", "0.04", "cuda:0, unix, rows_of_1_kib"]})
-
-    def test_small_calls(self):
-        rows = self.rows(self.load("empty_call", p50_us=80.0), self.load("array_4_kib", p50_us=100.0),
-                         self.load("array_after_pause", max_us=4900.0),
-                         self.load("array_after_long_pause", max_us=6000.0), self.load("array_1_kib"),
-                         self.load("array_1_kib_beside_streams", p99_us=500.0))
-        self.assertEqual([row[2] for row in rows.values()], ["1.25", "2.5", "6", "2.5"])
-
-    def test_no_figures_no_goals(self):
-        self.assertEqual(way_in_goals.table(m.pick([])), tables.NO_RESULTS)
-
-
 class ChartsTest(unittest.TestCase):
 
     def test_a_chart_per_operator_and_group_of_types(self):
@@ -255,11 +187,11 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual(set(drawn), {
             "times-cub", "times-cub-native", "sum-32-64-bits", "sum-8-16-bits", "min-32-64-bits",
             "min-8-16-bits", "max-32-64-bits", "max-8-16-bits", "matrix-product-matrices", "ladder-sum-int32",
-            "from-host"})
+            "from-host", "way-in-streams", "way-in-cpu", "way-in-in-place"})
         panels = drawn["sum-32-64-bits"].panels
         self.assertEqual([panel.title for panel in panels], ["int32", "float64"])
         self.assertEqual([l.style for l in panels[0].lines], ["ceiling", "cub_native", "cub", "warpfold"])
-        self.assertEqual(panels[0].lines[-1], charts.Line("warpfold", [(20, 4000.0), (30, 4000.0)],
+        self.assertEqual(panels[0].lines[-1], shapes.Line("warpfold", [(20, 4000.0), (30, 4000.0)],
                                                           [(20, 3900.0, 4100.0), (30, 3900.0, 4100.0)]))
         self.assertEqual([l.style for l in drawn["matrix-product-matrices"].panels[0].lines],
                          ["ceiling", "wrapping", "modular"])
@@ -270,13 +202,15 @@ class ChartsTest(unittest.TestCase):
                          ["tree", "Warpfold", "read-only ceiling"])
 
     def test_one_size_is_no_line(self):
-        results = everything()._replace(kernels=[cub()], ladder=[], from_host=[])
+        results = everything()._replace(kernels=[cub()], ladder=[], from_host=[], way_in=[])
         self.assertEqual(charts.all_charts(results), [])
 
     def test_digest_is_that_of_the_data(self):
         chart = charts.of_kernels(everything())[0]
-        self.assertEqual(charts.digest(chart), charts.digest(charts.of_kernels(everything())[0]))
-        self.assertNotEqual(charts.digest(chart), charts.digest(dataclasses.replace(chart, first_log2=9)))
+        self.assertEqual(shapes.digest(chart), shapes.digest(charts.of_kernels(everything())[0]))
+        for other in ({"axis": shapes.Axis(9, 33)}, {"axis": shapes.Axis(10, 33, "streams")},
+                      {"scale": "log"}):
+            self.assertNotEqual(shapes.digest(chart), shapes.digest(dataclasses.replace(chart, **other)))
 
 
 class RenderTest(unittest.TestCase):

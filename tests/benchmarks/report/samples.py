@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up lines for the tests. Figures are chosen to be easy to divide."""
+"""Made-up lines for the tests, and their tables read back. Figures are chosen to be easy to divide."""
 
 from report import measurements as m
 
@@ -33,9 +33,30 @@ def everything() -> m.Results:
     return m.Results(kernels, ladder, from_host, cpu, _way_in())
 
 
+def load(case: str, side: str = "warpfold", **keys) -> dict:
+    """A line of the way in, unless `keys` say otherwise."""
+    return line("load", **{"case": case, "side": side, "method": "reduce", "source": "chunks",
+                           "server": f"cuda:0 {m.GPU}", "transport": "unix", "streams": 1, "p50_us": 100.0,
+                           "p99_us": 200.0, "max_us": 900.0, "kernel_us": 0.0, "server_cpu_s_per_gb": 0.2,
+                           **keys})
+
+
 def _way_in() -> list:
-    tcp = {"server": "cpu", "transport": "tcp", "streams": 2}
-    return [line("load", case=case, method=method, side=side, gbps=gbps, p50_us=p50_us, **tcp)
-            for case, method, side, gbps, p50_us in (
-                ("streams", "reduce", "warpfold", 4.5, 1e5), ("streams", "reduce", "raw_socket", 9.0, 5e4),
-                ("empty_call", "health", "warpfold", 0.0, 55.5))]
+    sides = (("warpfold", 4.5), ("raw_socket", 5.0), ("async_copy", 3.5), ("async_drop", 4.75),
+             ("async_hold", 4.0), ("plain_service", 2.5), ("flight", 2.0))
+    sent = [load("streams", side, transport=transport, streams=streams, gbps=gbps * streams,
+                 gbps_min=0.9 * gbps * streams, gbps_max=1.25 * gbps * streams, server_cpu_s_per_gb=1 / gbps)
+            for transport in ("tcp", "unix") for streams in (1, 2, 4, 8) for side, gbps in sides]
+    kept = [load(case, source=source, gbps=gbps, bytes=bytes_, transport=transport, **rows)
+            for transport in ("tcp", "unix") for bytes_ in (1 << 30, 4 << 30)
+            for case, source, gbps, rows in (
+                ("ipc", "ipc", 3500.0, {}), ("resident", "resident", 3400.0, {}),
+                ("rows_of_16_kib", "resident", 1000.0, {"segment_length": 4096}))]
+    return sent + kept + [load("memory", source="memory", gbps=50.0),
+                          load("empty_call", method="health", gbps=0.0, p50_us=55.5)]
+
+
+def cells(table: str) -> list:
+    """Rows of a markdown table, header first, without the rule."""
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
+    return rows[:1] + rows[2:]

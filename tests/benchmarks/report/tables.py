@@ -140,9 +140,8 @@ def way_in(results: m.Results) -> str:
     rows: dict = {}
     for line in results.way_in:
         streams = line["method"] == "reduce" and line.get("source") not in ("ipc", "resident")
-        case = f"{line['case']} x{line['streams']}" if line["case"] == "streams" else line["case"]
         cell = number(line["gbps"]) if streams else microseconds(line["p50_us"])
-        key = (line["server"], line["transport"], f"`{case}`", "GB/s" if streams else "us")
+        key = (line["server"], line["transport"], f"`{m.load_name(line)}`", "GB/s" if streams else "us")
         rows.setdefault(key, {})[line["side"]] = cell
     table = [[*key, *(cells.get(side, _NOTHING) for side in sides)] for key, cells in rows.items()]
     return markdown(["device", "transport", "case", "unit", *sides], table, text_columns=4)
