@@ -33,8 +33,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, c
 std::uint64_t HostBytesOfSlots(absl::string_view device, const BackendOptions& options);
 
 // Reads all bytes of `memory` on that of the GPUs which `device` names (ParseGpus) that has it. Statuses are
-// those of Backend::Open; RESOURCE_EXHAUSTED where that GPU has no room for a MiB; UNAVAILABLE means that this process can use the device no more, which is what a
-// handle that was tampered with may do to it. So a process that can be spared should call this.
+// those of Backend::Open, and RESOURCE_EXHAUSTED where that GPU has no room for a MiB. UNAVAILABLE means that
+// this process can use the device no more, which is what a handle that was tampered with may do to it. So a
+// process that can be spared should call this.
 absl::Status ProbeMemory(absl::string_view device, const ProcessMemory& memory);
 
 }  // namespace warpfold::kernels
