@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/segments/rows.h"
 #include "kernels/cuda/segments/segment_items.h"
 #include "kernels/cuda/slot_memory.h"
 #include "kernels/cuda/tuning.h"

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
@@ -87,5 +88,8 @@ struct SegmentEntry {
   bool has_registers = false;  // folds whole vectors of elements of 32 and 64 bits in registers
 };
 using SegmentFunctionRow = std::array<SegmentEntry, kWideKinds>;
+
+// The rows of all operators, in the order of the operator list, of the kernels over segments.
+std::span<const SegmentFunctionRow* const> SegmentRows();
 
 }  // namespace warpfold::kernels::cuda
