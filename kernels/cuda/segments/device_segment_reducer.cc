@@ -175,7 +175,6 @@ absl::StatusOr<SegmentPlan> DeviceSegmentReducer::Plan(const ReductionPlan& redu
   plan.segment_count = cut.segment_count;
   const std::uint64_t elements = cut.ElementCount();  // a sum, where lengths vary
   plan.in_registers = entry.has_registers && AreForRegisters(reduction, cut, elements, data);
-  plan.step_level = plan.in_registers ? kPlacesLevel : 0;
   // The largest state of all operators, which share the plan.
   std::uint64_t largest_state = kRunStateBytes / kMostRuns;
   for (const BoundOperator& op : reduction.operators()) {

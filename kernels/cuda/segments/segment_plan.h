@@ -56,8 +56,9 @@ struct SegmentPlan {
   std::uint32_t run_level = 0;
   // Whether all segments are whole 16-byte vectors of elements of 32 or 64 bits, and are folded in registers.
   bool in_registers = false;
-  // log2 of the leaves that a warp folds in one step of a run: kPlacesLevel in registers, else 0.
-  std::uint32_t step_level = 0;
+
+  // log2 of the leaves that a warp folds in one step of a run.
+  constexpr std::uint32_t step_level() const { return in_registers ? kPlacesLevel : 0; }
 };
 
 // Where partials and results go. Belongs to one stream.

@@ -96,7 +96,9 @@ class SegmentSteps {
   }
 
  private:
-  __device__ __forceinline__ std::uint32_t step_shift() const { return plan_.leaf_shift + plan_.step_level; }
+  __device__ __forceinline__ std::uint32_t step_shift() const {
+    return plan_.leaf_shift + plan_.step_level();
+  }
   __device__ __forceinline__ std::uint64_t StepElements() const { return std::uint64_t{1} << step_shift(); }
   __device__ __forceinline__ std::uint64_t RunElements() const {
     return std::uint64_t{1} << (plan_.leaf_shift + plan_.run_level);
