@@ -39,9 +39,11 @@
 namespace warpfold::kernels {
 
 struct SlotResult {
-  // The state of the range that was started. After a StartStore it is empty and of no operator.
+  // The state of the range that was started; nullopt after a StartStore, which reduces nothing.
   std::optional<PartialState> state;
-  absl::Duration copy;    // to the device; zero on the CPU
+  // How long it took to copy the bytes: to the device, or to the memory that a StartStore names. The CPU
+  // copies only these; it reduces all others where they lie, and says zero.
+  absl::Duration copy;
   absl::Duration kernel;  // from the start of reducing to its end; on a CPU with the waits for its threads
 };
 
@@ -185,11 +187,10 @@ class Backend {
 
   virtual std::span<const std::unique_ptr<Slot>> slots() = 0;
 
-  // Has the device read `bytes` of the host until the Memory is destroyed: from when Memory::RegisterNext has
-  // returned false. Until then the caller may do other things between two parts, each of which takes some 6
-  // ms, and 45 where nobody has touched its pages. The bytes must stay mapped, and never shrink. Those that
-  // the system does not let be registered are copied by way of the driver's own buffers: slower, but the same
-  // bits.
+  // The device reads `bytes` until the Memory is destroyed. It may do so once RegisterNext has returned
+  // false. Until then the caller may do other things between two parts, each of which takes some 6 ms, and 45
+  // where nobody has touched its pages. The bytes must stay mapped, and never shrink. Those that the system
+  // does not let be registered are copied by way of the driver's own buffers: slower, but the same bits.
   virtual absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes) = 0;
   // Registers all of it at once.
   absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) {

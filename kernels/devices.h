@@ -23,7 +23,8 @@ absl::StatusOr<std::vector<int>> ParseGpus(absl::string_view device);
 // GPU, or the CPU if there is no GPU, and never simt, which is slow. A GPU that is there but cannot be used
 // is an error with "auto" too: nobody would notice that it is idle. INVALID_ARGUMENT if it is none of these;
 // NOT_FOUND if there is no such GPU (also where this build has no CUDA); FAILED_PRECONDITION if its driver is
-// too old; UNAVAILABLE if it cannot be used; RESOURCE_EXHAUSTED if it or the host has not the memory, or the
+// too old; UNAVAILABLE (DEVICE_LOST) if it cannot be used; INTERNAL (LAUNCH_REFUSED) if there are no kernels
+// for it, or CUDA refuses something else; RESOURCE_EXHAUSTED if it or the host has not the memory, or the
 // host not the threads. With "auto", `*note` says why the CPU was taken, else it is left empty.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, const BackendOptions& options,
                                                      std::string* note);

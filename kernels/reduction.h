@@ -57,7 +57,8 @@ struct OperatorValue {
 struct BoundOperator {
   const OperatorEntry* entry = nullptr;  // never null
   OperatorParameters parameters;
-  std::uint32_t states = 1;      // of an element: what the entry's functions take as `entries`
+  // How many states an element has. The entry's functions take this number as `entries`.
+  std::uint32_t states = 1;
   bool by_node = false;          // partial states keep a state at each node, and not one for their range
   std::size_t state_offset = 0;  // of this operator's state in a node
   std::size_t state_bytes = 0;   // all states together

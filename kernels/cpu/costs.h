@@ -19,8 +19,8 @@ namespace warpfold::kernels::cpu {
 
 class Costs {
  public:
-  // One thread took `took` for `bytes`. What is known doubles at most: now and then a thread has to wait for
-  // its core, and takes a hundred times as long.
+  // Notes that one thread took `took` for `bytes`. A call at most doubles the time that is known for a byte:
+  // now and then a thread has to wait for its core, and takes a hundred times as long.
   void Learn(const ReductionPlan& reduction, std::chrono::nanoseconds took, std::uint64_t bytes);
 
   // How many bytes one thread reduces in `time`, as far as is known. At first what slow operators would take

@@ -5,13 +5,16 @@
 // and instruction set that instantiates it (kernels/row.in).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "kernels/cpu/end.h"
 #include "kernels/cpu/exact.h"
 #include "kernels/cpu/row.h"
-#include "kernels/cpu/segments.h"
 #include "kernels/cpu/subtree.h"
 #include "kernels/operators/rows.h"
 #include "kernels/operators/traits.h"
+#include "kernels/segment_out.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
@@ -39,7 +42,25 @@ struct Functions {
   static constexpr SubtreeFunction kLarge = ReduceLarge<Op>;
 };
 
-// Segments are reduced by the function that reduces ranges.
+// Reduces segments one after the other, each by kReduce: the function that reduces ranges with the operator
+// whose states serve Op.
+template <Operator Op, SubtreeFunction kReduce>
+bool ReduceSegments(const OperatorParameters& parameters, const CpuSegments& segments,
+                    const SegmentOut& out) {
+  const Op op = MakeOperator<Op>(parameters);
+  const auto reducer = MakeOperator<ReducerOf<Op>>(parameters);
+  const std::byte* data = segments.data;
+  bool ok = true;
+  for (std::uint64_t segment = segments.begin; segment < segments.end; ++segment) {
+    const std::uint64_t count = segments.lengths != nullptr ? segments.lengths[segment] : segments.length;
+    auto state = reducer.Identity();
+    if (count > 0) kReduce(parameters, 1, data, count, 0, reinterpret_cast<std::byte*>(&state));
+    ok = FinishSegment(op, state, count, segment, out) && ok;
+    data += count * sizeof(typename Op::Element);
+  }
+  return ok;
+}
+
 template <class Op>
 inline constexpr SegmentsFunction kSegments = ReduceSegments<Op, ScalarFunction<Functions, ReducerOf<Op>>()>;
 

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// All constants of the cpu backend that were chosen by measurement, but for BackendOptions::inline_time,
-// which callers choose. The bits of results depend on none of them.
+// All constants of the cpu backend that were chosen by measurement, but for the default of
+// BackendOptions::inline_time. That is an option because tests and a benchmark set it so low that the pool
+// gets all tasks. The bits of results depend on none of them.
 #pragma once
 
 #include <chrono>
@@ -28,8 +29,9 @@ inline constexpr std::size_t kDefaultSlotBytes = 512 << 10;
 // A StartFrom takes at most kMostBytesFromMemory: enough work for all threads, and so little that calls take
 // turns.
 inline constexpr std::size_t kMostBytesFromMemory = 32 << 20;
-// A StartFrom also takes no more than one thread reduces in this time, as far as is known, but at least as
-// much as a slot has. So calls wait for a slot for a few such times, however slow others' operators are.
+// A StartFrom also takes no more than one thread reduces in this time, as far as is known, or than a slot
+// has, where that is more (and kMostBytesFromMemory allows it). So calls wait for a slot for a few such
+// times, however slow others' operators are.
 inline constexpr std::chrono::nanoseconds kTimeFromMemory = std::chrono::milliseconds(10);
 
 // A turn of a job (job_queue.h): long beside what it takes to pick a batch, and short beside what a caller

@@ -10,9 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/probe.h"
-#include "kernels/cuda/rows.h"
 #include "kernels/cuda/slot_memory.h"
-#include "kernels/cuda/textbook/rows.h"
+#include "kernels/cuda/textbook/launch.h"
 #include "kernels/cuda/tuning.h"
 
 namespace warpfold::kernels::cuda {

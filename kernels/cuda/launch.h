@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host hands to a kernel, and the function that launches one. There is no abseil in here, because
-// nvcc compiles this once per operator.
+// What the host hands to a kernel over ranges, and the table of functions that launch one. There is no abseil
+// in here, because nvcc compiles this once per operator. The executor on the host uses it, too
+// (vocabulary.h), so that it has no CUDA headers, and the table over segments is in segments/segment_plan.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/cuda/vocabulary.h"
 #include "kernels/operators/rows.h"
@@ -43,5 +45,8 @@ using LaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, con
                                        const Workspace& workspace, cudaStream_t stream);
 
 using Row = FunctionRow<LaunchFunction>;
+
+// The rows of all operators, in the order of the operator list, of the kernels over ranges.
+std::span<const Row* const> Rows();
 
 }  // namespace warpfold::kernels::cuda

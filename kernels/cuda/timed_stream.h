@@ -7,7 +7,9 @@
 //
 // An event takes a microsecond or two, so that what copies nothing has none for it.
 //
-// Threads: one at a time, with the stream's GPU current.
+// Threads: one at a time. A thread that calls Create has made the GPU current, for the stream and the events
+// are made on it. So has one that calls Begin or an End, because the work between them is enqueued for that
+// GPU. Query, Await and Measure ask the events alone, and CUDA answers whichever GPU is current.
 #pragma once
 
 #include <cuda_runtime.h>

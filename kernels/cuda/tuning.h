@@ -156,8 +156,9 @@ inline constexpr int kCopiesInFlight = 8;
 
 inline constexpr std::uint32_t kSegmentWarps = 4;  // of a block
 inline constexpr int kSegmentCopiesInFlight = 4;   // of a thread
-// A warp takes no more than 2^3 leaves for one run unless there are too many runs; and fewer, so that each
-// warp of the device has several of them. No run has more than 2^20.
+// A run usually has 2^kUsualRunLevel leaves. It has fewer where there are few leaves, so that each warp of
+// the device gets kRunsForEachWarp runs. It has more where there would be too many runs (kMostRuns), but
+// never more than 2^kMostRunLevel.
 inline constexpr std::uint32_t kUsualRunLevel = 3;
 inline constexpr std::uint32_t kMostRunLevel = 20;
 inline constexpr std::uint64_t kRunsForEachWarp = 4;

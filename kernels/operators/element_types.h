@@ -3,7 +3,7 @@
 //
 // The list of element types. One more takes a place in the list, its facts in proto/element_type.h, its value
 // of the proto's enum, and a case in kernels/cuda/segments/element_reader.cuh. A float also takes
-// kInfinityBits and kUnitExponent here, kLargestFloat (ordered_key.h), kExactSumWords (superaccumulator.h),
+// kInfinityBits and kUnitExponent here, kLargestFloat (float_bounds.h), kExactSumWords (superaccumulator.h),
 // kPrecision (exact_sum.h), and kTop and kFractionBits (cuda/exact/exact_leaves.cuh). One of 16 bits takes
 // ToFloat (half.h), HalfAsDouble (half_as_double.h) and its instructions in cuda/leaf/extrema.cuh besides.
 #pragma once

@@ -11,8 +11,8 @@
 #include <iterator>
 #include <limits>
 
+#include "kernels/operators/float_bounds.h"
 #include "kernels/operators/operator.h"
-#include "kernels/operators/ordered_key.h"
 #include "kernels/operators/superaccumulator.h"
 
 namespace warpfold::kernels {

@@ -5,6 +5,7 @@
 // the canonical tree.
 #pragma once
 
+#include "kernels/operators/float_bounds.h"
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
 #include "kernels/operators/ordered_key.h"

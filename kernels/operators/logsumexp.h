@@ -9,9 +9,9 @@
 
 #include <limits>
 
+#include "kernels/operators/float_bounds.h"
 #include "kernels/operators/moments.h"
 #include "kernels/operators/operator.h"
-#include "kernels/operators/ordered_key.h"
 #include "kernels/operators/portable_exp.h"
 #include "kernels/operators/portable_log.h"
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "kernels/operators/float_bounds.h"
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/sum.h"
 

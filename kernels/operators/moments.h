@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/operators/float_bounds.h"
 #include "kernels/operators/operator.h"
 #include "kernels/operators/sum.h"
 

@@ -6,8 +6,6 @@
 // flipping the magnitude of negative ones gives two's complement.
 #pragma once
 
-#include <cmath>
-
 #include "kernels/operators/element_types.h"
 #include "kernels/operators/portable.h"
 
@@ -26,27 +24,6 @@ inline constexpr Key<T> kSmallestKey = static_cast<Key<T>>(~static_cast<Bits<T>>
 template <IntegerElement T>
 inline constexpr std::uint64_t kLargestMagnitude =
     std::same_as<T, Boolean> ? 1 : static_cast<std::uint64_t>(kLargestKey<T>) + kIsSigned<T>;
-
-// The largest finite float.
-template <FloatElement T>
-inline constexpr double kLargestFloat = std::same_as<T, double>    ? 0x1.fffffffffffffp1023
-                                        : std::same_as<T, Float16> ? 65504.0
-                                        : std::same_as<T, float>   ? 0x1.fffffep127
-                                                                   : 0x1.fep127;
-
-// True for -0.0, too, which no sum of magnitudes is. False for NaN, whatever its sign.
-inline bool IsBelowZero(double x) { return x <= 0 && std::signbit(x); }
-
-// Whether this can be a sum in float64 of `count` elements, or of their magnitudes to the power kPower. It is
-// if an infinity or a NaN may have been among them, or if it is small enough; rounding may lift it a little.
-template <FloatElement T, int kPower = 1>
-bool IsSumOfFloats(double sum, std::uint64_t count) {
-  if (std::same_as<T, double> || !std::isfinite(sum)) return true;
-  const double largest = kPower == 1 ? kLargestFloat<T> : kLargestFloat<T> * kLargestFloat<T>;
-  if (std::fabs(sum) > static_cast<double>(count) * largest * (1 + 0x1p-40)) return false;
-  const double units = std::ldexp(sum, -kPower * kUnitExponent<T>);
-  return std::trunc(units) == units;
-}
 
 template <FloatElement T>
 WARPFOLD_FN Key<T> FlipMagnitude(Key<T> key) {

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "kernels/operators/float_bounds.h"
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
 #include "kernels/operators/ordered_key.h"

@@ -4,6 +4,7 @@
 // Sum. Integers: the exact value, in 128 bits above the leaf. Floats: in float64 along the canonical tree.
 #pragma once
 
+#include "kernels/operators/float_bounds.h"
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
 #include "kernels/operators/ordered_key.h"

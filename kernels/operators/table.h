@@ -22,9 +22,10 @@ struct OperatorEntry {
   bool associative = false;  // to the bit (AssociativeOperator)
   bool has_identity = false;
   bool whole_matrix = false;  // takes matrices as they are, and not entry by entry
-  bool large_matrix = false;  // such an operator with a state for each entry, none of which stands by itself
-  int family = 0;             // its own place in the list
-  int reducer = 0;            // the family, in the order of the list, whose kernels compute the states
+  // Takes whole matrices, too, but has a state for each entry; these can be combined only all together.
+  bool large_matrix = false;
+  int family = 0;   // its own place in the list
+  int reducer = 0;  // the family, in the order of the list, whose kernels compute the states
   bool reducer_ignores_nan = false;
   // The options that it follows (traits.h).
   bool takes_modulus = false;

@@ -95,7 +95,7 @@ void SyncBlock(const Where& where);
 void SyncGrid(const Where& where);
 void Fence(const Where& where);
 
-enum class WarpCall { kSync, kShuffle, kBallot, kAdd, kMin, kMax, kAnd, kOr, kXor };
+enum class WarpCall { kSync, kShuffle, kBallot, kAdd, kMax };
 // Waits for the lanes of `mask`. Each gives a value; kShuffle returns that of lane `source`, kBallot a bit
 // for each lane whose value is not 0, and the others what the values make together.
 std::uint64_t MeetWarp(WarpCall call, unsigned mask, std::uint64_t value, int source, const Where& where);

@@ -57,7 +57,7 @@ void Executor::Exchange(Block& block, const Thread& last, unsigned lanes) {
   Thread* const threads = &block.threads[last.number / kLanesOfWarp * kLanesOfWarp];
   const WarpCall call = last.call;
   std::uint64_t values[kLanesOfWarp] = {};
-  std::uint64_t all = call == WarpCall::kMin || call == WarpCall::kAnd ? ~std::uint64_t{0} : 0;
+  std::uint64_t all = 0;
   for (unsigned lane = 0; lane < kLanesOfWarp; ++lane) {
     if ((lanes >> lane & 1) == 0) continue;
     const std::uint64_t value = values[lane] = threads[lane].value;
@@ -71,20 +71,8 @@ void Executor::Exchange(Block& block, const Thread& last, unsigned lanes) {
       case WarpCall::kAdd:
         all += value;
         break;
-      case WarpCall::kMin:
-        all = std::min(all, value);
-        break;
       case WarpCall::kMax:
         all = std::max(all, value);
-        break;
-      case WarpCall::kAnd:
-        all &= value;
-        break;
-      case WarpCall::kOr:
-        all |= value;
-        break;
-      case WarpCall::kXor:
-        all ^= value;
         break;
     }
   }

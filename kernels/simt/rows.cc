@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/simt/rows.h"
 
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/operators/operator_list.h"
 
 namespace warpfold::kernels::simt {

@@ -15,7 +15,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/device_reducer.h"
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/table.h"
 

@@ -4,9 +4,10 @@
 // The words of CUDA C++ that kernels use, for the host's compiler: with them the same source runs on a
 // simt::Device. Meanings are those of the CUDA C++ Programming Guide.
 //
-// No kernel that runs here uses any of __shfl_up_sync, the __reduce_... words, atomicAdd and __threadfence.
-// They are here because published reductions are written in them, so that readers can run one beside ours;
-// executor_test.cc tests them.
+// No kernel that runs here uses DynamicSharedMemory, atomicAdd, __threadfence and the __reduce_... words.
+// They are here so that readers can run a published reduction beside ours: those that docs/textbook.md lists
+// are written in them. Of __reduce_max_sync that is not so, but our kernels call it on a GPU (warp.cuh).
+// executor_test.cc tests them all.
 //
 // Sources that include this are compiled with -Dcuda=simt: kernels, whose namespace is kernels::cuda, are
 // then in kernels::simt, beside what nvcc makes of them and not in its place.
@@ -51,6 +52,7 @@ T& SharedVariable() {
   static const char key = 0;
   return *reinterpret_cast<T*>(SharedMemory(&key, sizeof(T)));
 }
+// What CUDA declares as `extern __shared__ T name[]`.
 template <class T>
 T* DynamicSharedMemory() {
   return reinterpret_cast<T*>(SharedMemory(nullptr, 0));
@@ -80,11 +82,6 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32, Where where = 
   return ShuffleValue(mask, value, first + (source & (width - 1)), where);
 }
 template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, Where where = Where::current()) {
-  const int source = LaneOfThread() - static_cast<int>(delta);
-  return ShuffleValue(mask, value, source < (LaneOfThread() & ~(width - 1)) ? LaneOfThread() : source, where);
-}
-template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, Where where = Where::current()) {
   const int source = LaneOfThread() + static_cast<int>(delta);
   return ShuffleValue(mask, value, source > (LaneOfThread() | (width - 1)) ? LaneOfThread() : source, where);
@@ -101,20 +98,8 @@ inline unsigned __ballot_sync(unsigned mask, int predicate, Where where = Where:
 inline unsigned __reduce_add_sync(unsigned mask, unsigned value, Where where = Where::current()) {
   return static_cast<unsigned>(MeetWarp(WarpCall::kAdd, mask, value, 0, where));
 }
-inline unsigned __reduce_min_sync(unsigned mask, unsigned value, Where where = Where::current()) {
-  return static_cast<unsigned>(MeetWarp(WarpCall::kMin, mask, value, 0, where));
-}
 inline unsigned __reduce_max_sync(unsigned mask, unsigned value, Where where = Where::current()) {
   return static_cast<unsigned>(MeetWarp(WarpCall::kMax, mask, value, 0, where));
-}
-inline unsigned __reduce_and_sync(unsigned mask, unsigned value, Where where = Where::current()) {
-  return static_cast<unsigned>(MeetWarp(WarpCall::kAnd, mask, value, 0, where));
-}
-inline unsigned __reduce_or_sync(unsigned mask, unsigned value, Where where = Where::current()) {
-  return static_cast<unsigned>(MeetWarp(WarpCall::kOr, mask, value, 0, where));
-}
-inline unsigned __reduce_xor_sync(unsigned mask, unsigned value, Where where = Where::current()) {
-  return static_cast<unsigned>(MeetWarp(WarpCall::kXor, mask, value, 0, where));
 }
 
 inline unsigned NextTicket(unsigned drawn, unsigned last) { return drawn >= last ? 0 : drawn + 1; }

@@ -63,7 +63,7 @@ class RpcCall : private Transport {
 
   RpcShard& shard_;
   bool has_sent_ = false;  // its metadata, at least
-  int operations_ = 0;  // that gRPC has been given and not reported
+  int operations_ = 0;     // that gRPC has been given and not reported
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
   Operation requested_{this, &RpcCall::OnRequested};

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A superaccumulator (operators/superaccumulator.h) in shared memory, to which all threads of a block add.
+// A superaccumulator (operators/superaccumulator.h) in shared memory. Several threads add to it at once, by
+// atomic additions: those of a block for its unit, those of a single warp for an edge leaf or a segment.
 #pragma once
 
 #include <cstdint>

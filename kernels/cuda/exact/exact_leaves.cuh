@@ -6,8 +6,8 @@
 //   element -> lane:  narrower types: the elements of a leaf, as one double, exact if their exponents are
 //                     near each other (float16: always); float64: each element by itself
 //   lane -> bins:     a few doubles in registers (operators/exact_bins.h)
-//   bins -> digits:   the limbs of the block's superaccumulator, in shared memory, every kLeavesPerBins
-//                     leaves and at the end of a run
+//   bins -> digits:   the limbs of a superaccumulator, in shared memory, every kLeavesPerBins leaves and at
+//                     the end of a run: the block's for a unit, the warp's own for an edge leaf
 //
 // Where exponents differ too much, elements of narrower types go to the bins one by one, those of float64
 // straight to the digits: slow, and as exact.

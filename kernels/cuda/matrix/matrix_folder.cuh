@@ -50,7 +50,7 @@ class MatrixFolder {
       if (span.are_states) {
         layout_.Copy(span.data, span.count, plan_.state_copy_bytes, Here());
         WaitForAllCopies();
-        Tile::Synchronize();
+        SynchronizeBlockOf<Tile>();
       } else {
         arriving_ ^= 1;
         if (i + 1 < batches) {
@@ -59,7 +59,7 @@ class MatrixFolder {
           Request(next, 0);
         }
         WaitForAllButLastCopies();
-        Tile::Synchronize();
+        SynchronizeBlockOf<Tile>();
         if constexpr (Ring::kMayLift) {
           if (ring_.lifts) LiftBatch();
         }
@@ -72,7 +72,7 @@ class MatrixFolder {
     for (std::uint32_t i = threadIdx.x; i < states(); i += Tile::kThreads) {
       out[i] = ring_.Finish(SharedEntries<Entry>()[Here() + layout_.PlaceOf(i)]);
     }
-    Tile::Synchronize();  // before something else takes its place
+    SynchronizeBlockOf<Tile>();  // before something else takes its place
   }
 
  private:
@@ -92,7 +92,7 @@ class MatrixFolder {
 #pragma unroll kLoadsInFlight
     for (std::uint32_t i = threadIdx.x; i < layout_.Buffer(1); i += Tile::kThreads)
       batch[i] = ring_.Lift(batch[i]);
-    Tile::Synchronize();
+    SynchronizeBlockOf<Tile>();
   }
 
   // Folds batch `i`, of `count` matrices, and with it, as a binary counter carries, the products that wait
@@ -128,9 +128,9 @@ class MatrixFolder {
     } else if (2 * product_ < count) {
       tile_.Load(left);
     }
-    Tile::Synchronize();  // all have read what may now be overwritten
+    SynchronizeBlockOf<Tile>();  // all have read what may now be overwritten
     if (2 * product_ < count) tile_.Store(out + place_);
-    Tile::Synchronize();
+    SynchronizeBlockOf<Tile>();
     return (count + 1) / 2;
   }
 

@@ -23,6 +23,17 @@ __device__ __forceinline__ Entry* SharedEntries() {
   return reinterpret_cast<Entry*>(shared_memory);
 }
 
+// Waits for all threads of a block that computes tiles of this kind. A block of one warp needs no barrier of
+// the block for that.
+template <class Tile>
+__device__ __forceinline__ void SynchronizeBlockOf() {
+  if constexpr (Tile::kThreads == kLanes) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
+
 // kLaneRows x kLaneColumns lanes, each with kRows x kColumns entries of the product. A lane's rows are
 // kLaneRows apart, and its columns, or 16-byte vectors of them, kLaneColumns: then lanes that read at once
 // read neighbours. Tiles may reach beyond the matrices: what is there is computed and thrown away.
@@ -56,15 +67,6 @@ class MatrixTile {
         row_(static_cast<int>(Shape().PlaceOf(lane).row)),
         column_(static_cast<int>(Shape().PlaceOf(lane).column) * kVector),
         dimension_(kFixedDimension > 0 ? kFixedDimension : dimension) {}
-
-  // Waits for all threads of the block.
-  static __device__ __forceinline__ void Synchronize() {
-    if constexpr (kThreads == kLanes) {
-      __syncwarp();
-    } else {
-      __syncthreads();
-    }
-  }
 
   // The distance between rows in shared memory.
   __device__ int row_stride() const { return static_cast<int>(Shape().RowStride(dimension_)); }

@@ -56,15 +56,6 @@ class TensorTile {
   static constexpr int kBlocksPerMultiprocessor = TensorTileBlocks(kDimension);
   static_assert(kDimension == 16 || kDimension == 32);
 
-  // Waits for all threads of the block.
-  static __device__ __forceinline__ void Synchronize() {
-    if constexpr (kThreads == kLanes) {
-      __syncwarp();
-    } else {
-      __syncthreads();
-    }
-  }
-
   // A warp's lanes read two rows of left factors in four vectors each at once: rows four apart have those in
   // other banks.
   __device__ TensorTile(const Terms& terms, int thread, int)

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/segments/rows.h"
 #include "kernels/cuda/segments/segment_items.h"
 #include "kernels/cuda/slot_memory.h"
 #include "kernels/cuda/tuning.h"
@@ -194,7 +193,6 @@ SegmentWork DeviceSegmentReducer::WorkOf(const ReductionPlan& reduction, std::si
 
 absl::Status DeviceSegmentReducer::Plan(const ReductionPlan& reduction, const SegmentCut& cut,
                                         std::uint64_t elements, SegmentPlan& plan, cudaStream_t stream) {
-  plan.step_level = plan.in_registers ? kPlacesLevel : 0;
   // The largest state of all operators, which share the plan.
   std::uint64_t largest_state = kRunStateBytes / kMostRuns;
   for (const BoundOperator& op : reduction.operators()) {

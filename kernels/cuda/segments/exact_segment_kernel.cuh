@@ -62,7 +62,7 @@ class ExactSegmentWarp {
       if (!step.ends_item()) return;
       memory_.digits.Take(lane_, &memory_.state);
       const std::uint64_t length = step.is_tile() ? end - begin : step.length;
-      if (!step.is_tile() && !EndRun(op_, step, steps_.Runs(length), work_, memory_.state)) return;
+      if (!step.is_tile() && !FinishRun(op_, step, steps_.Runs(length), work_, memory_.state)) return;
       // An exact sum has no errors, whatever the elements are.
       if (lane_ == 0) FinishSegment(op_, memory_.state, length, step.item.segment + i, work_.out);
       __syncwarp();

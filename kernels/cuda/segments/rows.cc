@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/segments/rows.h"
-
-#include "kernels/operators/operator_list.h"
 #include "kernels/operators/rows.h"
+
+#include "kernels/cuda/segments/segment_plan.h"
+#include "kernels/operators/operator_list.h"
 
 namespace warpfold::kernels::cuda {
 

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step's bytes on their way to a warp's shared memory. They begin at any element; what is copied are the
-// 16-byte vectors that hold them. So up to 15 bytes before and behind them are read, too. Where a step has no
-// bytes, that may be the vector in which it stands.
+// The loop over a warp's steps whose elements go by way of shared memory (ForEachStep), and the copies that
+// it begins. A step's bytes begin at any element; what is copied are the 16-byte vectors that hold them. So
+// up to 15 bytes before and behind them are read, too. Where a step has no bytes, that may be the vector in
+// which it stands.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ inline std::uint64_t RunsOf(std::uint64_t length, const SegmentPlan& plan) {
 inline std::uint32_t MostInTile(const SegmentPlan& plan, std::uint64_t longest) {
   if (!plan.in_registers) return kTileSegments;
   const std::uint64_t vectors = (longest << plan.element_shift) / kVectorBytes;
-  return std::min(kTileSegments, 1u << (kPlacesLevel + SegmentsInRows(vectors)));
+  return std::min(kTileSegments, 1u << (kPlacesLevel + LogSegmentsInRows(vectors)));
 }
 
 // How many elements a tile takes at most: in registers as many as a run has, so that each warp of the device

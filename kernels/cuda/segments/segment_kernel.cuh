@@ -76,7 +76,7 @@ class SegmentWarp {
     FoldSegments(step, buffer, begin, count, segments);
     __syncwarp();
     bool is_complete = step.is_tile() && lane_ < step.item.count;
-    if (!step.is_tile()) is_complete = EndLeaf(step) && lane_ == 0;
+    if (!step.is_tile()) is_complete = FinishLeaf(step) && lane_ == 0;
     if (!is_complete) return;
     const std::uint64_t length = step.is_tile() ? count : step.length;
     if (!FinishSegment(op_, states_[lane_], length, step.item.segment + lane_, work_.out)) {
@@ -106,10 +106,10 @@ class SegmentWarp {
 
   // Takes the leaf's state into those of its run; true where that completes the segment, whose state is then
   // in states_[0].
-  __device__ __forceinline__ bool EndLeaf(const SegmentStep& step) {
+  __device__ __forceinline__ bool FinishLeaf(const SegmentStep& step) {
     if (lane_ == 0) TakeStep(op_, step, states_);
     if (!step.ends_item()) return false;
-    return EndRun(op_, step, steps_.Runs(step.length), work_, states_[0]);
+    return FinishRun(op_, step, steps_.Runs(step.length), work_, states_[0]);
   }
 
   const Op op_;

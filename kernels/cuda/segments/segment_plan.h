@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
@@ -25,7 +26,7 @@ inline constexpr std::uint32_t kTileSegments = 32;  // a lane finishes each
 
 // log2 of how many segments of `vectors` vectors, at most a leaf's, fit a leaf's rows when each begins with a
 // row of its own.
-constexpr std::uint32_t SegmentsInRows(std::uint64_t vectors) {
+constexpr std::uint32_t LogSegmentsInRows(std::uint64_t vectors) {
   return vectors <= 2 * kLanes ? 2 : vectors <= 4 * kLanes ? 1 : 0;
 }
 
@@ -55,8 +56,9 @@ struct SegmentPlan {
   std::uint32_t run_level = 0;
   // Whether all segments are whole 16-byte vectors of elements of 32 or 64 bits, and are folded in registers.
   bool in_registers = false;
-  // log2 of the leaves that a warp folds in one step of a run: kPlacesLevel in registers, else 0.
-  std::uint32_t step_level = 0;
+
+  // log2 of the leaves that a warp folds in one step of a run.
+  constexpr std::uint32_t step_level() const { return in_registers ? kPlacesLevel : 0; }
 };
 
 // Where partials and results go. Belongs to one stream.
@@ -87,5 +89,8 @@ struct SegmentEntry {
   bool has_registers = false;  // folds whole vectors of elements of 32 and 64 bits in registers
 };
 using SegmentFunctionRow = std::array<SegmentEntry, kWideKinds>;
+
+// The rows of all operators, in the order of the operator list, of the kernels over segments.
+std::span<const SegmentFunctionRow* const> SegmentRows();
 
 }  // namespace warpfold::kernels::cuda

@@ -30,7 +30,7 @@ template <Operator Op>
 inline constexpr bool FoldsInRegisters = Op::kCommutative && !AccumulatingOperator<Op>;
 
 template <ScalarOperator Op>
-class SegmentRegisters {
+class RegisterSegmentWarp {
  public:
   using T = typename Op::Element;
   using LeafState = typename Op::LeafState;
@@ -38,8 +38,8 @@ class SegmentRegisters {
 
   // Shared memory of the warp's own: `states` for what TakeStep keeps, `waiting` for kPlacesLevel * kLanes
   // states.
-  __device__ SegmentRegisters(const Op& op, const SegmentPlan& plan, const SegmentWork& work, State* states,
-                              LeafState* waiting)
+  __device__ RegisterSegmentWarp(const Op& op, const SegmentPlan& plan, const SegmentWork& work,
+                                 State* states, LeafState* waiting)
       : op_(op),
         plan_(plan),
         work_(work),
@@ -71,7 +71,7 @@ class SegmentRegisters {
       }
       Load(places, batch, steps_.Exists(cursor));
       folded = Take(folded, level - batch_level, kLanes / 2 >> batch_level, folded_batch, waiting);
-      if (ends) End(steps_.At(current), level, folded);
+      if (ends) FinishStep(steps_.At(current), level, folded);
     }
   }
 
@@ -101,7 +101,7 @@ class SegmentRegisters {
       const std::uint64_t end = steps_.Offset(segment + (lane_ < count ? 1 : 0)) - step.begin;
       places.begin = static_cast<std::uint32_t>(begin) / kVector;
       places.vectors = static_cast<std::uint32_t>(end) / kVector - places.begin;
-      places.batch_level = SegmentsInRows(MaxOfWarp(places.vectors));
+      places.batch_level = LogSegmentsInRows(MaxOfWarp(places.vectors));
     } else {
       const std::uint32_t vectors = static_cast<std::uint32_t>(step.end - step.begin) / kVector;
       places.begin = lane_ * kLeafVectors;
@@ -197,20 +197,24 @@ class SegmentRegisters {
     return op_.Combine(kept, ShuffleXor(sent, distance));
   }
 
-  __device__ __forceinline__ void End(const SegmentStep& step, std::uint32_t level, LeafState folded) const {
+  // Combines the lanes that Take has left apart. Each place's state is then complete, in one lane at least.
+  __device__ __forceinline__ void FinishStep(const SegmentStep& step, std::uint32_t level,
+                                             LeafState folded) const {
 #pragma unroll 1
     for (int distance = kLanes / 2 >> level; distance > 0; distance /= 2) {
       folded = op_.Combine(folded, ShuffleXor(folded, distance));
     }
     const std::uint32_t place = (__brev(lane_) >> 27) % (1u << level);  // whose state this lane has
     const State state = op_.Widen(folded, step.is_tile() ? 0 : step.first + place * kLeafElements);
-    if (!step.is_tile()) return EndStep(step, level, state);
+    if (!step.is_tile()) return FinishStepOfRun(step, level, state);
     if (place >= step.item.count || lane_ % (kLanes >> level) != 0) return;
     const std::uint64_t segment = step.item.segment + place;
     Finish(state, steps_.Offset(segment + 1) - steps_.Offset(segment), segment);
   }
 
-  __device__ __forceinline__ void EndStep(const SegmentStep& step, std::uint32_t level, State state) const {
+  // Combines the places of a step, which are neighbouring leaves, and takes their state into that of the run.
+  __device__ __forceinline__ void FinishStepOfRun(const SegmentStep& step, std::uint32_t level,
+                                                  State state) const {
 #pragma unroll 1
     for (std::uint32_t l = 0; l < level; ++l) {
       state = op_.Combine(state, ShuffleXor(state, kLanes / 2 >> l));
@@ -223,7 +227,7 @@ class SegmentRegisters {
       }
       if (!step.ends_item()) return;
     }
-    if (EndRun(op_, step, steps_.Runs(step.length), work_, state) && lane_ == 0) {
+    if (FinishRun(op_, step, steps_.Runs(step.length), work_, state) && lane_ == 0) {
       Finish(state, step.length, step.item.segment);
     }
     __syncwarp();
@@ -253,8 +257,9 @@ __device__ __forceinline__ void RunInRegisters(const OperatorParameters& paramet
   using LeafState = typename Op::LeafState;
   static_assert(kPlacesLevel * kLanes * sizeof(LeafState) <= sizeof buffers);
   if (plan.element_shift != Log2(sizeof(typename Op::Element))) return;
-  SegmentRegisters<Op>(MakeOperator<Op>(parameters), plan, work,
-                       reinterpret_cast<typename Op::State*>(states), reinterpret_cast<LeafState*>(buffers))
+  RegisterSegmentWarp<Op>(MakeOperator<Op>(parameters), plan, work,
+                          reinterpret_cast<typename Op::State*>(states),
+                          reinterpret_cast<LeafState*>(buffers))
       .Run();
 }
 

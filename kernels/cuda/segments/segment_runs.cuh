@@ -68,8 +68,8 @@ __device__ __forceinline__ void TakeStep(const Op& op, const SegmentStep& step, 
 // Leaves the state of a step's run where the segment's last run finds it. True, in every lane, where this is
 // that one, or the only one; lane 0 then finds the segment's state in `state`.
 template <Operator Op>
-__device__ __forceinline__ bool EndRun(const Op& op, const SegmentStep& step, std::uint32_t runs,
-                                       const SegmentWork& work, typename Op::State& state) {
+__device__ __forceinline__ bool FinishRun(const Op& op, const SegmentStep& step, std::uint32_t runs,
+                                          const SegmentWork& work, typename Op::State& state) {
   if (runs == 1) return true;
   auto* const partials = reinterpret_cast<typename Op::State*>(work.partials) + step.item.first_run;
   const bool leads = threadIdx.x % kLanes == 0;

@@ -11,11 +11,11 @@
 
 namespace warpfold::kernels::cuda {
 
-// Where a warp is. The item's number is round + turn: of each round of items, one for each warp, a warp takes
-// another turn, so that no warp gets all the short runs at the ends of segments that are alike.
+// Where a warp is. Items are dealt in rounds, one to each warp. In each round a warp takes the next place, so
+// that no warp always gets a segment's short last run.
 struct SegmentCursor {
-  std::uint64_t round = 0;
-  std::uint32_t turn = 0;
+  std::uint64_t round = 0;   // the number of the round's first item
+  std::uint32_t turn = 0;    // the warp's place in the round: its item's number is round + turn
   std::uint32_t number = 0;  // of the step within the run
 };
 
@@ -96,7 +96,9 @@ class SegmentSteps {
   }
 
  private:
-  __device__ __forceinline__ std::uint32_t step_shift() const { return plan_.leaf_shift + plan_.step_level; }
+  __device__ __forceinline__ std::uint32_t step_shift() const {
+    return plan_.leaf_shift + plan_.step_level();
+  }
   __device__ __forceinline__ std::uint64_t StepElements() const { return std::uint64_t{1} << step_shift(); }
   __device__ __forceinline__ std::uint64_t RunElements() const {
     return std::uint64_t{1} << (plan_.leaf_shift + plan_.run_level);

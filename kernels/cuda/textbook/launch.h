@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/algorithm.h"
 #include "kernels/cuda/launch.h"
@@ -53,5 +54,8 @@ struct LaunchersByOverflow {
 
 // The launchers of one family of operators; null where it is not served (algorithm.h).
 using Row = FunctionRow<const LaunchersByOverflow*>;
+
+// The textbook's rows, in the order of the operator list.
+std::span<const Row* const> Rows();
 
 }  // namespace warpfold::kernels::cuda::textbook

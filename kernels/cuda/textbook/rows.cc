@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/textbook/rows.h"
-
+#include "kernels/cuda/textbook/launch.h"
 #include "kernels/operators/operator_list.h"
 
 namespace warpfold::kernels::cuda::textbook {

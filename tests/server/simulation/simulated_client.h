@@ -162,7 +162,7 @@ class SimulatedClient : private Transport {
   bool undelivered_ = false;  // the answer has not been taken
   bool sending_ = false;
   std::size_t sending_bytes_ = 0;
-  bool is_followed_ = false;  // what is sent, by another message or the answer
+  bool is_followed_ = false;      // what is sent, by another message or the answer
   std::size_t taken_ = 0;         // messages
   SegmentReader reader_;          // of the messages that were sent to it
   std::string put_;               // the token of the array that it has put
