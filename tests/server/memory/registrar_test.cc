@@ -28,24 +28,31 @@ class RegistrarTest : public testing::Test {
     EXPECT_EQ(posix_fallocate(memfd_.get(), 0, kMost), 0);
     EXPECT_EQ(fcntl(memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE), 0);
   }
-  absl::StatusOr<std::string> Add(std::uint64_t bytes, uid_t user) {
-    return registrar_.BeginHost(memfd_, bytes, user);
+  // A copy, so that the registrar may close it.
+  Memfd Copy() const { return Memfd(FileDescriptor(fcntl(memfd_.get(), F_DUPFD_CLOEXEC, 0))); }
+  absl::StatusOr<Registrar::Handle> Add(std::uint64_t bytes, uid_t user) {
+    absl::StatusOr<Registrar::Handle> begun = registrar_.BeginHost(Copy(), bytes, user);
+    if (!begun.ok()) return begun;
+    EXPECT_TRUE(registrar_.CanGoOn(**begun));
+    EXPECT_FALSE(*registrar_.RegisterNext(*begun));
+    return begun;
   }
 
   const FileDescriptor memfd_{memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   FakeBackend backend_;
   MemoryRegistry registry_;
-  Registrar registrar_{backend_, registry_, {.max_bytes = kMost, .has_several_users = true}, nullptr};
+  Registrar registrar_{backend_, registry_, {.max_bytes = kMost, .has_several_users = true}};
 };
 
 TEST_F(RegistrarTest, AUserWithMoreThanHalfOfTheBytesLeavesAnEighth) {
-  const absl::StatusOr<std::string> first = Add(kMost / 2, kGreedy);
+  const absl::StatusOr<Registrar::Handle> first = Add(kMost / 2, kGreedy);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_TRUE(Add(kMost / 8 * 3, kGreedy).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kGreedy).status()));
   EXPECT_TRUE(Add(kMost / 8, kOther).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kOther).status()));
   registrar_.Unregister(*first);
+  EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
   // With half of it at most a user may take all that is free.
   EXPECT_FALSE(Add(kMost / 2, kOther).ok());
   EXPECT_TRUE(Add(kMost / 8 * 3, kOther).ok());
