@@ -35,6 +35,9 @@ class Memory {
   // Registers the next part with the device (Backend::BeginRegister); false once there is none left, or the
   // system has refused one. One caller at a time, before anybody else has the memory.
   virtual absl::StatusOr<bool> RegisterNext() { return false; }
+  // Has the device forget one of these parts; false once there is none left. The destructor does so with all
+  // that are left, which takes long where there are many. One caller, when nobody else has the memory.
+  virtual bool UnregisterNext() { return false; }
 
  protected:
   Memory(std::span<const std::byte> bytes, bool host_can_read, int device = 0)

@@ -74,11 +74,7 @@ class RegisteredMemory : public Memory {
       : Memory(bytes, true), gpu_(gpu), flags_(flags), left_(bytes), fault_(fault) {}
 
   ~RegisteredMemory() override {
-    if (parts_.empty() || !fault_.Get().ok()) return;
-    cudaSetDevice(gpu_.ordinal);
-    // Nobody can be told of an error here, as above.
-    for (std::byte* const part : parts_) static_cast<void>(cudaHostUnregister(part));
-    static_cast<void>(cudaGetLastError());
+    while (UnregisterPart()) continue;
   }
 
   // Ends at the first part that is refused. Those before it stay registered.
@@ -106,7 +102,20 @@ class RegisteredMemory : public Memory {
   }
   bool is_whole() const { return left_.empty(); }
 
+  bool UnregisterNext() override { return UnregisterPart(); }
+
  private:
+  // The latest of them. Whether one is left.
+  bool UnregisterPart() {
+    if (parts_.empty() || !fault_.Get().ok()) return false;
+    cudaSetDevice(gpu_.ordinal);
+    // Nobody can be told of an error here, as above.
+    static_cast<void>(cudaHostUnregister(parts_.back()));
+    static_cast<void>(cudaGetLastError());
+    parts_.pop_back();
+    return !parts_.empty();
+  }
+
   const Gpu gpu_;
   const unsigned flags_;
   std::span<const std::byte> left_;  // what is to be registered yet

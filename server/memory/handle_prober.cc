@@ -2,19 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/memory/handle_prober.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include "absl/time/time.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
 
@@ -22,6 +19,8 @@ namespace warpfold::server {
 namespace {
 
 constexpr std::size_t kMostKnown = 1024;
+// How often to look whether a process that was killed is gone.
+constexpr absl::Duration kLookForEnd = absl::Milliseconds(20);
 
 // An answer: the code of the status, then its message, as far as it fits.
 struct Answer {
@@ -33,60 +32,129 @@ absl::Status BadHandle(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what, {{"field", "handle"}});
 }
 
-bool CanRead(int fd, absl::Duration timeout) {
-  pollfd watched = {.fd = fd, .events = POLLIN, .revents = 0};
-  const auto begin = std::chrono::steady_clock::now();
-  for (;;) {
-    const absl::Duration left = timeout - absl::FromChrono(std::chrono::steady_clock::now() - begin);
-    const auto milliseconds = std::max<std::int64_t>(absl::ToInt64Milliseconds(left), 0);
-    const int ready = poll(&watched, 1, static_cast<int>(milliseconds));
-    if (ready >= 0 || errno != EINTR) return ready > 0;
-  }
+absl::Status StatusOf(const Answer& answer) {
+  // Its last byte is a zero.
+  const absl::string_view message = answer.message.data();
+  const auto code = static_cast<absl::StatusCode>(answer.code);
+  if (code == absl::StatusCode::kOk) return absl::OkStatus();
+  if (code == absl::StatusCode::kInvalidArgument) return BadHandle(message);
+  return absl::Status(code, message);
 }
 
 }  // namespace
 
-absl::Status HandleProber::Probe(const kernels::ProcessMemory& memory) {
-  if (IsKnown(memory)) return absl::OkStatus();
-  const bool is_new = !process_.IsRunning();
-  if (is_new) {
-    if (absl::Status status = process_.Start(); !status.ok()) return status;
-  }
-  absl::Status status = Ask(memory);
-  // The process may just have ended over something else.
-  if (absl::IsUnavailable(status) && !is_new) {
-    process_.Stop();
-    if (absl::Status started = process_.Start(); !started.ok()) return started;
-    status = Ask(memory);
-  }
-  if (absl::IsUnavailable(status)) {
-    process_.Stop();
-    return BadHandle(status.message());
-  }
-  if (status.ok()) {
-    known_.push_back(memory);
-    if (known_.size() > kMostKnown) known_.pop_front();
-  }
-  return status;
+HandleProber::~HandleProber() {
+  if (asked_ != nullptr || is_ending_) process_.Abandon();
 }
 
-// UNAVAILABLE, with what to say of the memory, if the process is of no more use.
-absl::Status HandleProber::Ask(const kernels::ProcessMemory& memory) {
+std::shared_ptr<const Probing> HandleProber::Start(const kernels::ProcessMemory& memory, uid_t user,
+                                                   absl::Time now) {
+  auto probing = std::make_shared<Probing>(Probing{.memory = memory, .user = user});
+  if (IsKnown(memory)) {
+    probing->result = absl::OkStatus();
+    return probing;
+  }
+  waiting_.push_back(probing);
+  Advance(now);
+  return probing;
+}
+
+void HandleProber::Advance(absl::Time now) {
+  if (asked_ != nullptr) TakeAnswer(now);
+  if (is_ending_) is_ending_ = process_.IsRunning();
+  if (!is_ending_) return AskNext(now);
+  if (now < deadline_) return;
+  // Not even a signal that kills has ended it: the driver may hang.
+  if (again_ != nullptr) waiting_.push_back(std::exchange(again_, nullptr));
+  for (const auto& probing : waiting_) probing->result = NoProber("the process that did it does not end");
+  waiting_.clear();
+}
+
+void HandleProber::TakeAnswer(absl::Time now) {
   Answer answer = {};
-  if (send(process_.socket().get(), &memory, sizeof(memory), MSG_NOSIGNAL) != sizeof(memory)) {
-    return absl::UnavailableError("the process that reads it first has ended");
+  const ssize_t size = recv(process_.socket().get(), &answer, sizeof(answer), MSG_DONTWAIT);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+    if (now < deadline_) return;
+    std::exchange(asked_, nullptr)->result = BadHandle("reading the memory of the handle does not end");
+    return EndProcess(now);
   }
-  if (!CanRead(process_.socket().get(), timeout_)) {
-    return absl::UnavailableError("reading the memory of the handle does not end");
-  }
-  if (recv(process_.socket().get(), &answer, sizeof(answer), 0) != sizeof(answer)) {
-    return absl::UnavailableError("reading the memory of the handle ends the process that does it");
+  if (size != sizeof(answer)) {
+    return AskAgainOrRefuse("reading the memory of the handle ends the process that does it", now);
   }
   answer.message.back() = '\0';
-  const auto code = static_cast<absl::StatusCode>(answer.code);
-  if (code == absl::StatusCode::kOk) return absl::OkStatus();
-  if (code == absl::StatusCode::kInvalidArgument) return BadHandle(answer.message.data());
-  return absl::Status(code, answer.message.data());
+  absl::Status status = StatusOf(answer);
+  if (absl::IsUnavailable(status)) return AskAgainOrRefuse(status.message(), now);
+  const std::shared_ptr<Probing> probing = std::exchange(asked_, nullptr);
+  if (status.ok()) {
+    known_.push_back(probing->memory);
+    if (known_.size() > kMostKnown) known_.pop_front();
+  }
+  probing->result = std::move(status);
+}
+
+void HandleProber::AskAgainOrRefuse(absl::string_view why, absl::Time now) {
+  std::shared_ptr<Probing> probing = std::exchange(asked_, nullptr);
+  if (is_first_) {
+    probing->result = BadHandle(why);
+  } else {
+    again_ = std::move(probing);
+  }
+  EndProcess(now);
+}
+
+void HandleProber::EndProcess(absl::Time now) {
+  process_.Kill();
+  is_ending_ = true;
+  deadline_ = now + patience_;
+}
+
+void HandleProber::AskNext(absl::Time now) {
+  while (asked_ == nullptr && !is_ending_) {
+    const auto is_unwanted = [](const std::shared_ptr<Probing>& probing) { return probing.use_count() == 1; };
+    waiting_.remove_if(is_unwanted);
+    if (again_ != nullptr && !is_unwanted(again_)) {
+      Ask(std::exchange(again_, nullptr), now);
+      continue;
+    }
+    const auto next = std::min_element(
+        waiting_.begin(), waiting_.end(),
+        [this](const auto& a, const auto& b) { return turns_.LastOf(a->user) < turns_.LastOf(b->user); });
+    if (next == waiting_.end()) return;
+    std::shared_ptr<Probing> probing = std::move(*next);
+    waiting_.erase(next);
+    turns_.Take(probing->user);
+    if (IsKnown(probing->memory)) {
+      probing->result = absl::OkStatus();
+    } else {
+      Ask(std::move(probing), now);
+    }
+  }
+}
+
+void HandleProber::Ask(std::shared_ptr<Probing> probing, absl::Time now) {
+  is_first_ = !process_.IsRunning();
+  if (is_first_) {
+    if (absl::Status status = process_.Start(); !status.ok()) {
+      probing->result = std::move(status);
+      return;
+    }
+  }
+  asked_ = std::move(probing);
+  deadline_ = now + patience_;
+  const kernels::ProcessMemory& memory = asked_->memory;
+  if (send(process_.socket().get(), &memory, sizeof(memory), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(memory)) {
+    AskAgainOrRefuse("the process that reads it first has ended", now);
+  }
+}
+
+absl::Time HandleProber::deadline(absl::Time now) const {
+  if (asked_ != nullptr) return deadline_;
+  return is_ending_ ? now + kLookForEnd : absl::InfiniteFuture();
+}
+
+void HandleProber::Watch(std::vector<pollfd>* watched) const {
+  if (asked_ == nullptr) return;
+  watched->push_back({.fd = process_.socket().get(), .events = POLLIN, .revents = 0});
 }
 
 bool HandleProber::IsKnown(const kernels::ProcessMemory& memory) const {

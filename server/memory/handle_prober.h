@@ -3,13 +3,20 @@
 //
 // Finds out whether the memory behind a CUDA IPC handle can be read, in a process of its own. A handle that
 // was tampered with may open and then fault when it is read; CUDA ends all work of the process to which that
-// happens, and only that process. So another one reads first (docs/adr/0059).
+// happens, and only that process. So another one reads first (docs/adr/0059). There is one such process,
+// since each takes half a GiB of the GPU's memory, and users take turns with it (docs/adr/0135).
 //
 // Threads: one.
 #pragma once
 
+#include <poll.h>
+#include <sys/types.h>
+
 #include <deque>
 #include <functional>
+#include <list>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,27 +25,63 @@
 #include "absl/time/time.h"
 #include "kernels/memory.h"
 #include "server/memory/child_process.h"
+#include "server/memory/user_turns.h"
 
 namespace warpfold::server {
 
+// Memory of another process, and whether it can be read.
+struct Probing {
+  kernels::ProcessMemory memory;
+  uid_t user = 0;  // whose it is
+  // Nothing while it goes on. OK if all bytes could be read, now or when the same handle was probed before.
+  // INVALID_ARGUMENT (BAD_MEMORY) if not; UNAVAILABLE (NO_PROBER) if there is no process that does it;
+  // RESOURCE_EXHAUSTED if the device has no room for it.
+  std::optional<absl::Status> result = std::nullopt;
+};
+
 class HandleProber {
  public:
-  // `command` is an executable and its arguments; it must call ServeProbes. It is started by the first Probe,
-  // and again after it has ended. An answer that takes longer than `timeout` counts as none.
-  explicit HandleProber(std::vector<std::string> command, absl::Duration timeout = absl::Seconds(10))
-      : process_(std::move(command)), timeout_(timeout) {}
+  // `command` is an executable and its arguments; it must call ServeProbes. It is started by the first probe,
+  // and again after it has ended. An answer that takes longer than `patience` counts as none, and so does the
+  // end of a process that was killed.
+  explicit HandleProber(std::vector<std::string> command, absl::Duration patience = absl::Seconds(10))
+      : process_(std::move(command)), patience_(patience) {}
+  HandleProber(const HandleProber&) = delete;
+  HandleProber& operator=(const HandleProber&) = delete;
+  // Ends its process, and does not wait for one that may hang.
+  ~HandleProber();
 
-  // OK if all bytes of `memory` could be read, now or when the same handle was probed before.
-  // INVALID_ARGUMENT (BAD_MEMORY) if not; UNAVAILABLE (NO_PROBER) if the process cannot be started;
-  // RESOURCE_EXHAUSTED if the device has no room for it.
-  absl::Status Probe(const kernels::ProcessMemory& memory);
+  // Begins to probe; Advance tells of the end, or the result is there at once. Who lets go of it before does
+  // not want it any more.
+  std::shared_ptr<const Probing> Start(const kernels::ProcessMemory& memory, uid_t user, absl::Time now);
+
+  // Sets the results that there are, and has the next memory probed: users in turn, and what one has asked
+  // for in that order. Does not block. To be called when what Watch adds is readable, and at the deadline.
+  // Start does it, too, so that it may set results of others.
+  void Advance(absl::Time now);
+  absl::Time deadline(absl::Time now) const;
+  // Adds what to poll.
+  void Watch(std::vector<pollfd>* watched) const;
 
  private:
-  absl::Status Ask(const kernels::ProcessMemory& memory);
+  void TakeAnswer(absl::Time now);
+  // The process is of no more use.
+  void EndProcess(absl::Time now);
+  void AskNext(absl::Time now);
+  void Ask(std::shared_ptr<Probing> probing, absl::Time now);
+  // `why` is about the memory, unless the process has ended over something else: then it is asked again.
+  void AskAgainOrRefuse(absl::string_view why, absl::Time now);
   bool IsKnown(const kernels::ProcessMemory& memory) const;
 
   ChildProcess process_;
-  const absl::Duration timeout_;
+  const absl::Duration patience_;
+  std::list<std::shared_ptr<Probing>> waiting_;
+  UserTurns turns_;
+  std::shared_ptr<Probing> asked_;            // what the process reads; null: nothing
+  bool is_first_ = false;                     // nothing was asked of the process before that
+  std::shared_ptr<Probing> again_;            // what the next process is asked first; may be null
+  bool is_ending_ = false;                    // the process was killed, and is not gone yet
+  absl::Time deadline_;                       // of the answer, or of the end
   std::deque<kernels::ProcessMemory> known_;  // what could be read, the latest last
 };
 

@@ -44,10 +44,10 @@ MemfdSealer::~MemfdSealer() {
   }
 }
 
-std::shared_ptr<const Sealing> MemfdSealer::Start(FileDescriptor memfd, uid_t user, absl::Time now) {
+std::shared_ptr<Sealing> MemfdSealer::Start(Memfd memfd, uid_t user, absl::Time now) {
   waiting_.push_back(std::make_shared<Sealing>(
       Sealing{.memfd = std::move(memfd), .user = user, .deadline = now + patience_}));
-  std::shared_ptr<const Sealing> sealing = waiting_.back();
+  std::shared_ptr<Sealing> sealing = waiting_.back();
   Advance(now);
   return sealing;
 }

@@ -25,7 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/memory/child_process.h"
-#include "server/net/file_descriptor.h"
+#include "server/memory/memfd.h"
 
 namespace warpfold::server {
 
@@ -33,7 +33,7 @@ namespace warpfold::server {
 // bytes beyond its end, where they would make up for holes in a count of its blocks; and there are none.
 // Mappings that clients have stay writable.
 struct Sealing {
-  FileDescriptor memfd;
+  Memfd memfd;     // who wants the result may take it
   uid_t user = 0;  // whose it is
   absl::Time deadline;
   // Nothing while it goes on. OK; INVALID_ARGUMENT (BAD_MEMORY) where the memfd takes no seals, or not by the
@@ -57,7 +57,7 @@ class MemfdSealer {
   ~MemfdSealer();
 
   // Begins to seal; Advance tells of the end. Who lets go of it before does not want it any more.
-  std::shared_ptr<const Sealing> Start(FileDescriptor memfd, uid_t user, absl::Time now);
+  std::shared_ptr<Sealing> Start(Memfd memfd, uid_t user, absl::Time now);
 
   // Sets the results that there are, and has the next memfds sealed. Does not block. To be called when what
   // Watch adds is readable, and at the deadline. Start does it, too, so that it may set results of others.

@@ -14,34 +14,61 @@
 
 namespace warpfold::server {
 
+namespace {
+
+absl::StatusOr<kernels::ProcessMemory> MemoryOf(const v1::RegisterGpuMemory& request) {
+  kernels::ProcessMemory memory;
+  if (request.handle().size() != memory.handle.size()) {
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
+                          absl::StrCat("a handle has ", memory.handle.size(), " bytes"),
+                          {{"field", "handle"}});
+  }
+  std::memcpy(memory.handle.data(), request.handle().data(), memory.handle.size());
+  // A zero ends it.
+  if (request.pci_bus_id().size() >= memory.pci_bus_id.size()) {
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
+                          "no GPU has so long a pci_bus_id", {{"field", "pci_bus_id"}});
+  }
+  request.pci_bus_id().copy(memory.pci_bus_id.data(), memory.pci_bus_id.size());
+  memory.byte_offset = request.byte_offset();
+  memory.byte_count = request.byte_count();
+  return memory;
+}
+
+}  // namespace
+
 MemoryPeer::~MemoryPeer() {
-  for (const std::string& token : tokens_) registrar_.Unregister(token);
+  if (registering_.has_value()) registrar_.Unregister(*registering_);
+  for (const Registrar::Handle registration : registrations_) registrar_.Unregister(registration);
   CloseConnectionElsewhere(std::move(socket_), *user_, user_);
 }
 
 bool MemoryPeer::Serve(absl::Time now) {
-  return Proceed(now) && (sealing_ != nullptr || !tokens_.empty() || now - last_used_ < idle_);
+  if (!takes_requests()) last_used_ = now;
+  return Proceed(now) && (!takes_requests() || !registrations_.empty() || now - last_used_ < idle_);
 }
 
 bool MemoryPeer::Proceed(absl::Time now) {
-  if (sealing_ != nullptr) return EndSealing();
-  if (registers()) return IsThere();
+  if (has_result()) return sealing_ != nullptr ? EndSealing() : EndProbing();
+  if (!takes_requests()) return IsThere();
   Packet packet;
   const Received received = Receive(socket_, &packet);
   if (received == Received::kNothingYet) return true;
-  if (!tokens_.empty()) last_used_ = now;
+  if (!registrations_.empty()) last_used_ = now;
   if (received == Received::kEnd) return false;
   const bool is_taken = TakeRequest(packet, now);
-  if (received == Received::kPacket) return is_taken;
+  if (received == Received::kPacket) {
+    const Memfd refused(std::move(packet.descriptor));
+    return is_taken;
+  }
   CloseElsewhere(std::move(packet.descriptor), *user_, user_);
   return false;
 }
 
 absl::Time MemoryPeer::deadline() const {
   // Another peer's Serve may have taken the result from the process' socket, where nothing is left to poll.
-  if (sealing_ != nullptr && sealing_->result.has_value()) return absl::InfinitePast();
-  if (registers()) return absl::InfinitePast();
-  const bool is_used = sealing_ != nullptr || !tokens_.empty();
+  if (has_result() || registers()) return absl::InfinitePast();
+  const bool is_used = !takes_requests() || !registrations_.empty();
   return is_used ? absl::InfiniteFuture() : last_used_ + idle_;
 }
 
@@ -62,15 +89,14 @@ bool MemoryPeer::TakeRequest(Packet& packet, absl::Time now) {
   if (request.request_case() == v1::MemoryRequest::REQUEST_NOT_SET) {
     return Answer(BadMessage("a MemoryRequest says what to register or unregister; this one nothing"));
   }
-  if (tokens_.size() >= kMaxRegistrations) {
+  if (registrations_.size() >= kMaxRegistrations) {
     return Answer(
         kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
                        absl::StrCat("a connection has at most ", kMaxRegistrations, " registrations"),
                        {{"limit", "registrations"}, {"value", absl::StrCat(kMaxRegistrations)}}));
   }
-  if (!registers_host) return Answer(RegisterGpu(request.register_gpu()));
-  const absl::Status begun = BeginRegisterHost(packet.descriptor, request.register_host().byte_count(), now);
-  return begun.ok() || Answer(begun);
+  if (!registers_host) return RegisterGpu(request.register_gpu(), now);
+  return RegisterHost(packet.descriptor, request.register_host().byte_count(), now);
 }
 
 bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
@@ -85,11 +111,22 @@ bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
   return SendPacket(socket_, response.SerializeAsString());
 }
 
-absl::Status MemoryPeer::BeginRegisterHost(FileDescriptor& memfd, std::uint64_t byte_count, absl::Time now) {
-  if (absl::Status status = registrar_.CheckHost(memfd, byte_count, *user_); !status.ok()) return status;
-  sealing_ = sealer_.Start(std::move(memfd), *user_, now);
+bool MemoryPeer::RegisterHost(FileDescriptor& memfd, std::uint64_t byte_count, absl::Time now) {
+  if (absl::Status status = registrar_.CheckHost(memfd, byte_count, *user_); !status.ok()) {
+    return Answer(status);
+  }
+  sealing_ = sealer_.Start(Memfd(std::move(memfd)), *user_, now);
   sealing_bytes_ = byte_count;
-  return absl::OkStatus();
+  return true;
+}
+
+bool MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time now) {
+  const absl::StatusOr<kernels::ProcessMemory> memory = MemoryOf(request);
+  if (!memory.ok()) return Answer(memory.status());
+  if (absl::Status status = registrar_.CheckGpu(*memory, *user_); !status.ok()) return Answer(status);
+  if (prober_ == nullptr) return Begin(registrar_.BeginGpu(*memory, *user_));
+  probing_ = prober_->Start(*memory, *user_, now);
+  return !has_result() || EndProbing();
 }
 
 bool MemoryPeer::IsThere() const {
@@ -98,55 +135,45 @@ bool MemoryPeer::IsThere() const {
 }
 
 bool MemoryPeer::EndSealing() {
-  if (!sealing_->result.has_value()) return IsThere();
-  const std::shared_ptr<const Sealing> sealing = std::exchange(sealing_, nullptr);
+  const std::shared_ptr<Sealing> sealing = std::exchange(sealing_, nullptr);
   if (!sealing->result->ok()) return Answer(*sealing->result);
-  absl::StatusOr<std::string> token = registrar_.BeginHost(sealing->memfd, sealing_bytes_, *user_);
-  if (!token.ok()) return Answer(token);
-  tokens_.push_back(*token);
-  registering_ = *std::move(token);
+  return Begin(registrar_.BeginHost(std::move(sealing->memfd), sealing_bytes_, *user_));
+}
+
+bool MemoryPeer::EndProbing() {
+  const std::shared_ptr<const Probing> probing = std::exchange(probing_, nullptr);
+  if (!probing->result->ok()) return Answer(*probing->result);
+  return Begin(registrar_.BeginGpu(probing->memory, *user_));
+}
+
+bool MemoryPeer::Begin(const absl::StatusOr<Registrar::Handle>& begun) {
+  if (!begun.ok()) return Answer(begun.status());
+  registering_ = *begun;
   return true;
 }
 
 bool MemoryPeer::RegisterNext() {
-  const absl::StatusOr<bool> has_more = registrar_.RegisterNext(registering_);
+  const absl::StatusOr<bool> has_more = registrar_.RegisterNext(*registering_);
   if (has_more.ok() && *has_more) return true;
-  std::string token = std::exchange(registering_, {});
-  if (has_more.ok()) return Answer(std::move(token));
-  const absl::Status failed = has_more.status();
-  static_cast<void>(Unregister(token));
-  return Answer(failed);
-}
-
-absl::StatusOr<std::string> MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request) {
-  kernels::ProcessMemory memory;
-  if (request.handle().size() != memory.handle.size()) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
-                          absl::StrCat("a handle has ", memory.handle.size(), " bytes"),
-                          {{"field", "handle"}});
+  const Registrar::Handle done = *std::exchange(registering_, std::nullopt);
+  if (!has_more.ok()) {
+    registrar_.Unregister(done);
+    return Answer(has_more.status());
   }
-  std::memcpy(memory.handle.data(), request.handle().data(), memory.handle.size());
-  // A zero ends it.
-  if (request.pci_bus_id().size() >= memory.pci_bus_id.size()) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
-                          "no GPU has so long a pci_bus_id", {{"field", "pci_bus_id"}});
-  }
-  request.pci_bus_id().copy(memory.pci_bus_id.data(), memory.pci_bus_id.size());
-  memory.byte_offset = request.byte_offset();
-  memory.byte_count = request.byte_count();
-  absl::StatusOr<std::string> token = registrar_.RegisterGpu(memory, *user_);
-  if (token.ok()) tokens_.push_back(*token);
-  return token;
+  registrations_.push_back(done);
+  return Answer(done->token);
 }
 
 absl::StatusOr<std::string> MemoryPeer::Unregister(const std::string& token) {
-  const auto found = std::find(tokens_.begin(), tokens_.end(), token);
-  if (found == tokens_.end()) {
+  const auto found =
+      std::find_if(registrations_.begin(), registrations_.end(),
+                   [&](const Registrar::Handle registration) { return registration->token == token; });
+  if (found == registrations_.end()) {
     return kernels::Error(absl::StatusCode::kNotFound, reason::kUnknownMemory,
                           "this connection has no memory of this token", {{"field", "token"}});
   }
-  tokens_.erase(found);
-  registrar_.Unregister(token);
+  registrar_.Unregister(*found);
+  registrations_.erase(found);
   // An answer without any field would be a message of no bytes, which looks like the end of the connection.
   return token;
 }

@@ -11,12 +11,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/memory/handle_prober.h"
 #include "server/memory/memfd_sealer.h"
 #include "server/memory/registrar.h"
 #include "server/net/unix_socket.h"
@@ -28,15 +30,17 @@ inline constexpr std::size_t kMaxRegistrations = 1024;  // of one connection
 
 class MemoryPeer {
  public:
-  // `registrar` and `sealer` must outlive the connection, which `*user` has made at `now`. `user` lives until
-  // the socket is closed, which may be long after the connection's destruction. It ends when it has had
-  // nothing registered for `idle`.
+  // `registrar`, `sealer` and `prober` must outlive the connection, which `*user` has made at `now`; without
+  // a prober nobody reads memory of other processes on the GPU before the backend opens it. `user` lives
+  // until the socket is closed, which may be long after the connection's destruction. It ends when it has had
+  // nothing registered for `idle`, and asked for nothing.
   MemoryPeer(FileDescriptor socket, std::shared_ptr<const uid_t> user, Registrar& registrar,
-             MemfdSealer& sealer, absl::Duration idle, absl::Time now)
+             MemfdSealer& sealer, HandleProber* prober, absl::Duration idle, absl::Time now)
       : socket_(std::move(socket)),
         user_(std::move(user)),
         registrar_(registrar),
         sealer_(sealer),
+        prober_(prober),
         idle_(idle),
         last_used_(now) {}
   MemoryPeer(const MemoryPeer&) = delete;
@@ -44,14 +48,14 @@ class MemoryPeer {
   // Gives back what was registered.
   ~MemoryPeer();
 
-  // Answers one request, if one has come, or goes on with the one before once its memfd is sealed. False
-  // where the client is gone, does not take its answers, has sent a descriptor that is not of a memfd, or has
-  // been idle for too long: the connection should then be destroyed.
+  // Answers one request, if one has come, or goes on with the one before once its memory is sealed or probed.
+  // False where the client is gone, does not take its answers, has sent a descriptor that is not of a memfd,
+  // or has been idle for too long: the connection should then be destroyed.
   bool Serve(absl::Time now);
 
-  // Whether a memfd of the client's is being registered. Each RegisterNext takes in one part of it, and the
+  // Whether memory of the client's can be registered now. Each RegisterNext takes in one part of it, and the
   // last one answers; false as Serve. The caller shares out the time among connections.
-  bool registers() const { return !registering_.empty(); }
+  bool registers() const { return registering_.has_value() && registrar_.CanGoOn(**registering_); }
   bool RegisterNext();
   uid_t user() const { return *user_; }
 
@@ -66,27 +70,40 @@ class MemoryPeer {
   // These are false as Serve.
   bool Proceed(absl::Time now);
   bool TakeRequest(Packet& packet, absl::Time now);
-  bool takes_requests() const { return sealing_ == nullptr && !registers(); }
+  bool takes_requests() const {
+    return sealing_ == nullptr && probing_ == nullptr && !registering_.has_value();
+  }
+  // Whether what is awaited of another process is there.
+  bool has_result() const {
+    return (sealing_ != nullptr && sealing_->result.has_value()) ||
+           (probing_ != nullptr && probing_->result.has_value());
+  }
   // Whether the client is still there while no request of its is taken.
   bool IsThere() const;
+  // Takes the memfd if it can be registered.
+  bool RegisterHost(FileDescriptor& memfd, std::uint64_t byte_count, absl::Time now);
+  bool RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time now);
   bool EndSealing();
+  bool EndProbing();
+  // Goes on by RegisterNext, or answers why not.
+  bool Begin(const absl::StatusOr<Registrar::Handle>& begun);
   // Whether the client took the answer: a token, or why there is none.
   bool Answer(const absl::StatusOr<std::string>& token);
-  // Takes the memfd if it is OK; the answer comes later.
-  absl::Status BeginRegisterHost(FileDescriptor& memfd, std::uint64_t byte_count, absl::Time now);
-  absl::StatusOr<std::string> RegisterGpu(const v1::RegisterGpuMemory& request);
   absl::StatusOr<std::string> Unregister(const std::string& token);
 
   FileDescriptor socket_;
   const std::shared_ptr<const uid_t> user_;
   Registrar& registrar_;
   MemfdSealer& sealer_;
+  HandleProber* const prober_;  // may be null
   const absl::Duration idle_;
-  absl::Time last_used_;                    // while something was registered
-  std::shared_ptr<const Sealing> sealing_;  // of the memory to register next
+  absl::Time last_used_;  // while something was registered, or asked for
+  // Of these at most one is there: what is to be registered next.
+  std::shared_ptr<Sealing> sealing_;
+  std::shared_ptr<const Probing> probing_;
+  std::optional<Registrar::Handle> registering_;
   std::uint64_t sealing_bytes_ = 0;
-  std::string registering_;  // one of tokens_, which the client has yet to be told
-  std::vector<std::string> tokens_;
+  std::vector<Registrar::Handle> registrations_;
 };
 
 }  // namespace warpfold::server

@@ -16,9 +16,8 @@ namespace warpfold::server {
 namespace {
 
 constexpr int kMostAccepted = 64;
-// How often the thread looks again for two things: memory that was still read when its client gave it back,
-// and free descriptors after they had run out.
-constexpr int kLookAgainMs = 50;
+// How often the thread looks again for free descriptors after they had run out, and for places.
+constexpr absl::Duration kLookForPlaces = absl::Milliseconds(50);
 
 }  // namespace
 
@@ -44,7 +43,6 @@ MemorySocket::~MemorySocket() {
   eventfd_write(wake_.get(), 1);
   thread_.join();
   connections_.clear();
-  registrar_.Bury();
 }
 
 void MemorySocket::RemoveFile() const {
@@ -57,38 +55,42 @@ bool MemorySocket::HasSeveralUsers(const MemorySocketOptions& options) {
 }
 
 void MemorySocket::Run() {
-  bool some_left = false;
+  absl::Duration next_release = absl::InfiniteDuration();
   while (!ending_) {
-    Await(some_left);
+    Await(next_release);
     AcceptAll();
     const absl::Time now = clock_();
     sealer_.Advance(now);
+    if (prober_.has_value()) prober_->Advance(now);
     // Each in turn, so that one who sends without pause does not keep others waiting.
     std::erase_if(connections_, [&](const auto& connection) { return !connection->Serve(now); });
     RegisterNext();
-    some_left = registrar_.Bury();
+    next_release = registrar_.ReleaseNext();
   }
 }
 
-// Waits until something has come, or until it is time to look for memory that can be destroyed.
-void MemorySocket::Await(bool some_left) {
+void MemorySocket::Await(absl::Duration next_release) {
   std::vector<pollfd> watched = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   // New connections wait in the backlog while the limit is reached, or while there are no descriptors left.
   if (CountPlaces() < kMaxConnections && !accept_failed_) {
     watched.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
   }
   sealer_.Watch(&watched);
+  if (prober_.has_value()) prober_->Watch(&watched);
   for (const auto& connection : connections_) watched.push_back(connection->watched());
-  poll(watched.data(), watched.size(), LongestWait(some_left));
+  poll(watched.data(), watched.size(), LongestWait(next_release));
 }
 
-int MemorySocket::LongestWait(bool some_left) const {
-  const bool looks_again = some_left || accept_failed_ || places_.size() > connections_.size();
-  absl::Time first = looks_again ? clock_() + absl::Milliseconds(kLookAgainMs) : absl::InfiniteFuture();
-  first = std::min(first, sealer_.deadline(clock_()));
+int MemorySocket::LongestWait(absl::Duration next_release) const {
+  const absl::Time now = clock_();
+  const bool looks_again = accept_failed_ || places_.size() > connections_.size();
+  absl::Time first = now + std::min(next_release, looks_again ? kLookForPlaces : absl::InfiniteDuration());
+  first = std::min(first, sealer_.deadline(now));
+  if (prober_.has_value()) first = std::min(first, prober_->deadline(now));
   for (const auto& connection : connections_) first = std::min(first, connection->deadline());
-  const absl::Duration rest = first - clock_();
+  const absl::Duration rest = first - now;
   if (rest == absl::InfiniteDuration()) return -1;
+  if (rest <= absl::ZeroDuration()) return 0;
   // A millisecond more, so that it is over when poll returns.
   return static_cast<int>(std::clamp<std::int64_t>(absl::ToInt64Milliseconds(rest) + 1, 0, INT_MAX));
 }
@@ -104,7 +106,8 @@ void MemorySocket::AcceptAll() {
     places_.push_back(user);
     if (may_connect) {
       connections_.push_back(std::make_unique<MemoryPeer>(std::move(connection), std::move(user), registrar_,
-                                                          sealer_, options_.idle, clock_()));
+                                                          sealer_, prober_.has_value() ? &*prober_ : nullptr,
+                                                          options_.idle, clock_()));
     } else {
       CloseConnectionElsewhere(std::move(connection), *user, user);
     }
@@ -116,11 +119,11 @@ void MemorySocket::RegisterNext() {
   auto next = connections_.end();
   for (auto it = connections_.begin(); it != connections_.end(); ++it) {
     if (!(*it)->registers()) continue;
-    if (next == connections_.end() || turn_of_user_[(*it)->user()] < turn_of_user_[(*next)->user()])
+    if (next == connections_.end() || turns_.LastOf((*it)->user()) < turns_.LastOf((*next)->user()))
       next = it;
   }
   if (next == connections_.end()) return;
-  turn_of_user_[(*next)->user()] = ++turn_;
+  turns_.Take((*next)->user());
   if ((*next)->RegisterNext()) {
     std::rotate(next, next + 1, connections_.end());
   } else {

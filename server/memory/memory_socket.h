@@ -12,8 +12,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,9 +22,11 @@
 #include "absl/time/time.h"
 #include "server/core/clock.h"
 #include "server/core/references/memory_registry.h"
+#include "server/memory/handle_prober.h"
 #include "server/memory/memfd_sealer.h"
 #include "server/memory/memory_peer.h"
 #include "server/memory/registrar.h"
+#include "server/memory/user_turns.h"
 
 namespace warpfold::server {
 
@@ -38,7 +40,9 @@ struct MemorySocketOptions {
   std::vector<std::string> sealer_command;
   absl::Duration sealing = absl::Seconds(10);
   // What HandleProber starts; empty: handles of GPU memory are opened without having been probed.
+  // And how long it waits for an answer.
   std::vector<std::string> prober_command = {};
+  absl::Duration probing = absl::Seconds(10);
 };
 
 class MemorySocket {
@@ -47,9 +51,9 @@ class MemorySocket {
   // More of one user are closed: else one who connects and says nothing would keep all others waiting.
   static constexpr std::size_t kMostOfOneUser = kMaxConnections / 2;
   // What it may have open at once after Open where `users` may connect beside the server's own: connections,
-  // one descriptor for each that is being sealed or closed, the sockets to the prober and to the processes
-  // that seal, a memfd for each of these whose client has left, and the second end of a socket while its
-  // process is started.
+  // one descriptor for each that is being sealed, waits for room or is being closed, the sockets to the
+  // prober and to the processes that seal, a memfd for each of these whose client has left, and the second
+  // end of a socket while its process is started.
   static constexpr std::size_t Descriptors(std::size_t users) {
     return 2 * kMaxConnections + 2 + 2 * (1 + users) * MemfdSealer::kProcessesOfOneUser;
   }
@@ -59,8 +63,8 @@ class MemorySocket {
   static absl::StatusOr<std::unique_ptr<MemorySocket>> Open(const MemorySocketOptions& options,
                                                             kernels::Backend& backend,
                                                             MemoryRegistry& registry);
-  // Removes the socket's file, waits for what the thread is at, a part of a registration or a probe, and ends
-  // all registrations. No reduction may be in progress any more.
+  // Removes the socket's file, waits for what the thread is at, a part of a registration, and ends all
+  // registrations. No reduction may be in progress any more.
   ~MemorySocket();
 
   // From any thread. Takes the socket's file away, unless another process has put its own there.
@@ -72,18 +76,21 @@ class MemorySocket {
  private:
   MemorySocket(const MemorySocketOptions& options, kernels::Backend& backend, MemoryRegistry& registry)
       : options_(options),
-        registrar_(backend, registry,
-                   {.max_bytes = options.max_registered_bytes, .has_several_users = HasSeveralUsers(options)},
-                   options.prober_command.empty() ? nullptr
-                                                  : std::make_unique<HandleProber>(options.prober_command)),
-        sealer_(options.sealer_command, options.sealing) {}
+        registrar_(
+            backend, registry,
+            {.max_bytes = options.max_registered_bytes, .has_several_users = HasSeveralUsers(options)}),
+        sealer_(options.sealer_command, options.sealing) {
+    if (!options.prober_command.empty()) prober_.emplace(options.prober_command, options.probing);
+  }
 
   static bool HasSeveralUsers(const MemorySocketOptions& options);
 
   void Run();
-  void Await(bool some_left);
+  // Until something has come, or it is time to go on: for memory to give back, which is after `next_release`,
+  // or for a process that hangs.
+  void Await(absl::Duration next_release);
   // In milliseconds, for poll(2): -1 for ever.
-  int LongestWait(bool some_left) const;
+  int LongestWait(absl::Duration next_release) const;
   void AcceptAll();
   // Has one of the connections that register memory take in a part of it: users in turn, and the connections
   // of one in turn. So requests wait for no more than one part, however much others register.
@@ -95,6 +102,7 @@ class MemorySocket {
   const MemorySocketOptions options_;
   Registrar registrar_;
   MemfdSealer sealer_;
+  std::optional<HandleProber> prober_;
   const Clock clock_ = MonotonicClock();
   std::vector<std::unique_ptr<MemoryPeer>> connections_;
   // Whose connections there are. Each ends when its socket has been closed, which a client may hold up.
@@ -103,9 +111,7 @@ class MemorySocket {
   std::uint64_t inode_ = 0;  // of the socket's file
   FileDescriptor wake_;      // an eventfd: the thread should end
   bool accept_failed_ = false;
-  // RegisterNext counts turns, and which was a user's last one.
-  std::uint64_t turn_ = 0;
-  std::map<uid_t, std::uint64_t> turn_of_user_;
+  UserTurns turns_;  // of RegisterNext
   std::atomic<bool> ending_ = false;
   std::thread thread_;
 };

@@ -8,9 +8,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include <algorithm>
-#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
@@ -71,15 +70,8 @@ absl::Status TooMuch(absl::string_view what, const char* limit, std::uint64_t va
                         {{"limit", limit}, {"value", absl::StrCat(value)}});
 }
 
-// Unmaps what a Memory was made of, after that has been destroyed.
-struct Unmap {
-  void* address;
-  std::uint64_t bytes;
-  void operator()(kernels::Memory* memory) const {
-    delete memory;
-    munmap(address, bytes);
-  }
-};
+// How soon to look again for memory that is still read, or unmapped elsewhere.
+constexpr absl::Duration kReleaseAgain = absl::Milliseconds(50);
 
 }  // namespace
 
@@ -88,25 +80,28 @@ bool Registrar::IsFair(std::uint64_t most, std::uint64_t left, std::uint64_t of_
 }
 
 absl::Status Registrar::CheckRoom(std::uint64_t byte_count, uid_t user) {
-  Bury();  // what was given back just now makes room
-  const std::size_t count = registrations_.size() + given_back_.size();
+  CollectUnread();
+  std::size_t count = 0;
+  std::size_t count_of_user = 1;
+  std::uint64_t bytes = 0;
+  std::uint64_t bytes_of_user = byte_count;
+  for (const std::list<Registration>* registrations : {&registrations_, &given_back_}) {
+    for (const Registration& registration : *registrations) {
+      ++count;
+      bytes += registration.byte_count;
+      if (registration.user != user) continue;
+      ++count_of_user;
+      bytes_of_user += registration.byte_count;
+    }
+  }
   if (count >= kMaxMappings) {
     return TooMuch(absl::StrCat("there are ", kMaxMappings, " registrations already"), "registrations",
                    kMaxMappings);
   }
-  const std::uint64_t left = limits_.max_bytes - registered_bytes_;
+  const std::uint64_t left = limits_.max_bytes - bytes;
   if (byte_count > left) {
     return TooMuch(absl::StrCat("registered memory would exceed max_registered_bytes = ", limits_.max_bytes),
                    "max_registered_bytes", limits_.max_bytes);
-  }
-  std::size_t count_of_user = 1;
-  std::uint64_t bytes_of_user = byte_count;
-  for (const std::vector<Registration>* registrations : {&registrations_, &given_back_}) {
-    for (const Registration& registration : *registrations) {
-      if (registration.user != user) continue;
-      ++count_of_user;
-      bytes_of_user += registration.memory->byte_count();
-    }
   }
   constexpr absl::string_view kForOthers = "the user would have more than half, and the rest is for others";
   if (!IsFair(kMaxMappings, kMaxMappings - count - 1, count_of_user)) {
@@ -123,76 +118,110 @@ absl::Status Registrar::CheckHost(const FileDescriptor& memfd, std::uint64_t byt
   return CheckRoom(byte_count, user);
 }
 
-absl::StatusOr<std::string> Registrar::BeginHost(const FileDescriptor& memfd, std::uint64_t byte_count,
-                                                 uid_t user) {
+absl::Status Registrar::CheckGpu(const kernels::ProcessMemory& memory, uid_t user) {
+  if (memory.byte_count == 0) return BadMemory("byte_count must be at least 1");
+  return CheckRoom(memory.byte_count, user);
+}
+
+absl::StatusOr<Registrar::Handle> Registrar::BeginHost(Memfd memfd, std::uint64_t byte_count, uid_t user) {
   if (absl::Status status = CheckAllocated(memfd.get()); !status.ok()) return status;
   if (absl::Status status = CheckRoom(byte_count, user); !status.ok()) return status;
-  void* const address = mmap(nullptr, byte_count, PROT_READ, MAP_SHARED, memfd.get(), 0);
-  if (address == MAP_FAILED) return BadMemory("the memfd cannot be mapped");
-  absl::StatusOr<std::unique_ptr<kernels::Memory>> memory =
-      backend_.BeginRegister(std::span(static_cast<const std::byte*>(address), byte_count));
-  if (!memory.ok()) {
-    munmap(address, byte_count);
-    return memory.status();
-  }
-  const std::shared_ptr<kernels::Memory> unfinished((*memory).release(), Unmap{address, byte_count});
-  std::string token = Name(unfinished, user);
-  registrations_.back().unfinished = unfinished;
-  return token;
+  return registrations_.insert(registrations_.end(),
+                               {.user = user, .byte_count = byte_count, .source = std::move(memfd)});
 }
 
-absl::StatusOr<bool> Registrar::RegisterNext(const std::string& token) {
-  const auto found = Find(token);
-  if (found == registrations_.end() || found->unfinished == nullptr) return false;
-  const absl::StatusOr<bool> has_more = found->unfinished->RegisterNext();
-  if (!has_more.ok() || !*has_more) found->unfinished = nullptr;
-  return has_more;
+absl::StatusOr<Registrar::Handle> Registrar::BeginGpu(const kernels::ProcessMemory& memory, uid_t user) {
+  if (absl::Status status = CheckGpu(memory, user); !status.ok()) return status;
+  return registrations_.insert(registrations_.end(),
+                               {.user = user, .byte_count = memory.byte_count, .source = memory});
 }
 
-absl::StatusOr<std::string> Registrar::RegisterGpu(const kernels::ProcessMemory& memory, uid_t user) {
-  if (memory.byte_count == 0) return BadMemory("byte_count must be at least 1");
-  if (absl::Status status = CheckRoom(memory.byte_count, user); !status.ok()) return status;
-  if (prober_ != nullptr) {
-    if (absl::Status status = prober_->Probe(memory); !status.ok()) return status;
-  }
-  absl::StatusOr<std::unique_ptr<kernels::Memory>> opened = backend_.Open(memory);
-  if (!opened.ok()) return opened.status();
-  return Name(*std::move(opened), user);
+bool Registrar::CanGoOn(const Registration& registration) const {
+  // There is room for all that counts. Only what is being given back may take it.
+  return registration.takes_room ||
+         (registration.byte_count <= limits_.max_bytes - registered_bytes_ && count_ < kMaxMappings);
 }
 
-std::string Registrar::Name(std::shared_ptr<const kernels::Memory> memory, uid_t user) {
-  const std::uint64_t bytes = memory->size();
-  std::vector<NamedMemory::Part> parts = {{.memory = std::move(memory), .byte_count = bytes}};
-  auto named = std::make_shared<const NamedMemory>(std::move(parts));
-  std::string token = registry_.Add(named);
-  registered_bytes_ += bytes;
+absl::Status Registrar::Open(Registration& registration) {
+  registration.takes_room = true;
+  registered_bytes_ += registration.byte_count;
   ++count_;
-  registrations_.push_back({user, token, nullptr, std::move(named)});
-  return token;
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> memory;
+  if (auto* const memfd = std::get_if<Memfd>(&registration.source)) {
+    registration.mapping = Mapping(*memfd, registration.byte_count);
+    if (registration.mapping.bytes().empty()) return BadMemory("the memfd cannot be mapped");
+    memfd->Close();
+    memory = backend_.BeginRegister(registration.mapping.bytes());
+  } else {
+    memory = backend_.Open(std::get<kernels::ProcessMemory>(registration.source));
+  }
+  if (memory.ok()) registration.memory = *std::move(memory);
+  return memory.status();
 }
 
-std::vector<Registrar::Registration>::iterator Registrar::Find(const std::string& token) {
-  return std::find_if(registrations_.begin(), registrations_.end(),
-                      [&](const Registration& registration) { return registration.token == token; });
+absl::StatusOr<bool> Registrar::RegisterNext(Handle registration) {
+  if (registration->memory == nullptr) {
+    if (absl::Status status = Open(*registration); !status.ok()) return status;
+  }
+  const absl::StatusOr<bool> has_more = registration->memory->RegisterNext();
+  if (!has_more.ok() || *has_more) return has_more;
+  std::vector<NamedMemory::Part> parts = {
+      {.memory = registration->memory, .byte_count = registration->byte_count}};
+  registration->named = std::make_shared<const NamedMemory>(std::move(parts));
+  registration->token = registry_.Add(registration->named);
+  return false;
 }
 
-void Registrar::Unregister(const std::string& token) {
-  registry_.Remove(token);
-  const auto found = Find(token);
-  if (found == registrations_.end()) return;
-  given_back_.push_back(std::move(*found));
-  registrations_.erase(found);
+void Registrar::Unregister(Handle registration) {
+  registry_.Remove(registration->token);
+  if (registration->takes_room) {
+    given_back_.splice(given_back_.end(), registrations_, registration);
+  } else {
+    registrations_.erase(registration);
+  }
 }
 
-// The registry has forgotten it: no new reader can appear, so that a count of one stays one.
-bool Registrar::Bury() {
-  std::erase_if(given_back_, [this](const Registration& registration) {
-    if (registration.memory.use_count() > 1) return false;
-    registered_bytes_ -= registration.memory->byte_count();
-    --count_;
+void Registrar::CollectUnread() {
+  for (auto next = given_back_.begin(); next != given_back_.end();) {
+    const auto registration = next++;
+    // The registry has forgotten it: no new reader can appear, so that a count of one stays one.
+    if (registration->named.use_count() <= 1) {
+      releases_.splice(releases_.end(), given_back_, registration);
+    }
+  }
+}
+
+absl::Duration Registrar::ReleaseNext() {
+  CollectUnread();
+  leaving_.remove_if([this](const Leaving& leaving) {
+    if (!leaving.rest.expired()) return false;
+    Forget(leaving.byte_count);
     return true;
   });
-  return !given_back_.empty();
+  if (!releases_.empty() && !ReleasePart(releases_.front())) releases_.pop_front();
+  if (!releases_.empty()) return absl::ZeroDuration();
+  return given_back_.empty() && leaving_.empty() ? absl::InfiniteDuration() : kReleaseAgain;
+}
+
+bool Registrar::ReleasePart(Registration& registration) {
+  registration.named = nullptr;
+  if (registration.memory != nullptr) {
+    if (registration.memory->UnregisterNext()) return true;
+    registration.memory = nullptr;
+  }
+  if (registration.mapping.UnmapNext()) return true;
+  if (registration.mapping.is_of_large_file()) {
+    leaving_.push_back({registration.byte_count, UnmapElsewhere(std::move(registration.mapping))});
+  } else {
+    registration.mapping = Mapping();
+    Forget(registration.byte_count);
+  }
+  return false;
+}
+
+void Registrar::Forget(std::uint64_t byte_count) {
+  registered_bytes_ -= byte_count;
+  --count_;
 }
 
 }  // namespace warpfold::server

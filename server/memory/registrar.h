@@ -4,8 +4,11 @@
 // Takes memory of other processes into the registry: maps memfds, opens handles of GPU memory, and counts
 // bytes of each user.
 //
-// What has been given back is destroyed by Bury, on the registrar's own thread: a shard that ends the last
-// reduction of it must not wait for the device to forget it.
+// It is given back part by part, by ReleaseNext, on the registrar's own thread: a shard that ends the last
+// reduction of it must not wait for the device to forget it, and what one client has given back keeps others
+// waiting for no more than a part (docs/adr/0135). Limits are for what users have: what is being given back
+// no longer counts for them. It still takes room until it is gone, and memory that needs this room waits for
+// it.
 //
 // Threads: one, but for what says otherwise.
 #pragma once
@@ -15,16 +18,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "kernels/backend.h"
 #include "server/core/references/memory_registry.h"
-#include "server/memory/handle_prober.h"
+#include "server/memory/memfd.h"
 #include "server/net/file_descriptor.h"
 
 namespace warpfold::server {
@@ -38,62 +42,79 @@ class Registrar {
     bool has_several_users = false;
   };
 
-  // `backend` and `registry` must outlive the registrar. `prober` reads memory of other processes on the GPU
-  // before the backend opens it; without one, nobody does.
-  Registrar(kernels::Backend& backend, MemoryRegistry& registry, Limits limits,
-            std::unique_ptr<HandleProber> prober)
-      : backend_(backend), registry_(registry), limits_(limits), prober_(std::move(prober)) {}
+  // Memory that a client registers, has registered, or has given back.
+  struct Registration {
+    uid_t user = 0;
+    std::uint64_t byte_count = 0;
+    std::variant<Memfd, kernels::ProcessMemory> source = {};  // until it is opened
+    bool takes_room = false;                                  // it was opened
+    Mapping mapping = {};                                     // of a memfd; `memory` is of its bytes
+    std::shared_ptr<kernels::Memory> memory = nullptr;        // what is registered with the device
+    std::shared_ptr<const NamedMemory> named = nullptr;       // null until all of it is registered
+    std::string token = {};                                   // likewise empty
+  };
+  using Handle = std::list<Registration>::iterator;
+
+  // `backend` and `registry` must outlive the registrar.
+  Registrar(kernels::Backend& backend, MemoryRegistry& registry, Limits limits)
+      : backend_(backend), registry_(registry), limits_(limits) {}
   // At destruction nothing may name or read the memory any more.
   ~Registrar() = default;
 
-  // Whether a memfd can be registered once it is sealed against holes. INVALID_ARGUMENT (BAD_MEMORY),
-  // RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY).
+  // Whether memory could be registered if its memfd were sealed against holes, or the GPU's memory could be
+  // read. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY).
   absl::Status CheckHost(const FileDescriptor& memfd, std::uint64_t byte_count, uid_t user);
+  absl::Status CheckGpu(const kernels::ProcessMemory& memory, uid_t user);
 
-  // Each returns a token. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the
-  // prober and the backend say.
-  //
-  // Memory of the host is mapped and counts, and nothing else: RegisterNext is to be called before the token
-  // is told to anybody. The memfd has been sealed (memfd_sealer.h).
-  absl::StatusOr<std::string> BeginHost(const FileDescriptor& memfd, std::uint64_t byte_count, uid_t user);
-  absl::StatusOr<std::string> RegisterGpu(const kernels::ProcessMemory& memory, uid_t user);
+  // Each checks once more, and then the memory counts. It is to be registered by RegisterNext. The memfd has
+  // been sealed (memfd_sealer.h), the GPU's memory read (handle_prober.h). Errors as above.
+  absl::StatusOr<Handle> BeginHost(Memfd memfd, std::uint64_t byte_count, uid_t user);
+  absl::StatusOr<Handle> BeginGpu(const kernels::ProcessMemory& memory, uid_t user);
 
-  // Registers the next part of what has the token from BeginHost; false once there is none left.
-  absl::StatusOr<bool> RegisterNext(const std::string& token);
+  // Opens the memory, or registers the next part of it; false once there is none left: then it has a token.
+  // To be called only while CanGoOn, which is false where there is no room yet for what was given back before
+  // takes it. Errors are BAD_MEMORY and what the backend says; Unregister is to be called then, too.
+  absl::StatusOr<bool> RegisterNext(Handle registration);
+  bool CanGoOn(const Registration& registration) const;
 
-  // Forgets the name; the memory is buried once no reduction reads it.
-  void Unregister(const std::string& token);
+  // Forgets the name; ReleaseNext gives the memory back once no reduction reads it.
+  void Unregister(Handle registration);
 
-  // Destroys what was unregistered and is read no more. Whether some is left.
-  bool Bury();
+  // Gives back a part of what was unregistered and is read no more. After how long to call it again, if
+  // nothing is unregistered before.
+  absl::Duration ReleaseNext();
 
-  // These say how many bytes clients have registered, in how many pieces of memory. Memory that was given
-  // back counts until the last reduction that reads it has ended. From any thread.
+  // These say how much memory of clients is mapped or opened, of how many registrations. Memory that was
+  // given back counts until all of it is gone. From any thread.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
   std::size_t registrations() const { return count_; }
 
  private:
-  struct Registration {
-    uid_t user;
-    std::string token;
-    std::shared_ptr<kernels::Memory> unfinished;  // what RegisterNext goes on with; a part of `memory`
-    std::shared_ptr<const NamedMemory> memory;
+  // What a thread that serves nobody unmaps.
+  struct Leaving {
+    std::uint64_t byte_count;
+    std::weak_ptr<const void> rest;
   };
 
   absl::Status CheckRoom(std::uint64_t byte_count, uid_t user);
   // Whether an eighth of `most` would be left, or the user would have half of it at most.
   bool IsFair(std::uint64_t most, std::uint64_t left, std::uint64_t of_user) const;
-  std::string Name(std::shared_ptr<const kernels::Memory> memory, uid_t user);
-  std::vector<Registration>::iterator Find(const std::string& token);
+  absl::Status Open(Registration& registration);
+  // Moves what was unregistered and is read no more to releases_.
+  void CollectUnread();
+  // Whether there is more of it to give back.
+  bool ReleasePart(Registration& registration);
+  void Forget(std::uint64_t byte_count);
 
   kernels::Backend& backend_;
   MemoryRegistry& registry_;
   const Limits limits_;
-  const std::unique_ptr<HandleProber> prober_;  // may be null
-  std::atomic<std::uint64_t> registered_bytes_ = 0;
+  std::atomic<std::uint64_t> registered_bytes_ = 0;  // that take room
   std::atomic<std::size_t> count_ = 0;
-  std::vector<Registration> registrations_;
-  std::vector<Registration> given_back_;
+  std::list<Registration> registrations_;
+  std::list<Registration> given_back_;  // some reduction may read it yet
+  std::list<Registration> releases_;    // nobody reads it; the first is being given back
+  std::list<Leaving> leaving_;
 };
 
 }  // namespace warpfold::server

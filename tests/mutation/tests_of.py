@@ -88,8 +88,8 @@ TESTS = {
     "server/core/slots/warm_up.cc": _server("device_health crossover"),
     "server/core/wire/wire_guard.cc": _server("wire_guard"),
     "server/log/": _server("log_line log_queue"),
-    "server/memory/": (_server("""handle_prober memfd_sealer registrar unix_peers unix_socket
-                                  rpc_memory_socket rpc_memory_turns""") +
+    "server/memory/": (_server("""handle_prober memfd memfd_sealer registrar unix_peers unix_socket
+                                  rpc_memory_probes rpc_memory_socket rpc_memory_turns""") +
                        ("memory_connection_test",)),
     "server/process/memory_budget.cc": _server("memory_budget"),
     "server/net/": _server("""frame_heads frame_watch header_fields peer_allowances unix_peers rpc

@@ -17,26 +17,23 @@
 
 namespace warpfold::server {
 
+class FakeBackend;
+
 // Memory of the host's that pretends, where a test says so, that only the device can read it.
 class FakeMemory : public kernels::Memory {
  public:
   FakeMemory(std::span<const std::byte> bytes, bool host_can_read) : Memory(bytes, host_can_read) {}
   FakeMemory(std::unique_ptr<std::vector<std::byte>> owned, int device)
       : Memory(*owned, /*host_can_read=*/false, device), owned_(std::move(owned)) {}
-  // With parts to register for as long as `has_more` is true, and `fails` is not.
-  FakeMemory(std::span<const std::byte> bytes, const std::atomic<bool>& has_more,
-             const std::atomic<bool>& fails)
-      : Memory(bytes, /*host_can_read=*/true), has_more_(&has_more), fails_(&fails) {}
+  // With one part after the other to register, and to give back, for as long as the backend says.
+  FakeMemory(std::span<const std::byte> bytes, FakeBackend& backend)
+      : Memory(bytes, /*host_can_read=*/true), backend_(&backend) {}
 
-  absl::StatusOr<bool> RegisterNext() override {
-    if (has_more_ == nullptr) return false;
-    if (*fails_) return absl::UnavailableError("the device is lost");
-    return has_more_->load();
-  }
+  absl::StatusOr<bool> RegisterNext() override;
+  bool UnregisterNext() override;
 
  private:
-  const std::atomic<bool>* const has_more_ = nullptr;
-  const std::atomic<bool>* const fails_ = nullptr;
+  FakeBackend* const backend_ = nullptr;
   std::unique_ptr<std::vector<std::byte>> owned_;
 };
 
@@ -78,9 +75,7 @@ class FakeBackend : public kernels::Backend {
   absl::Status fault() const override { return faulty ? DeviceLost() : absl::OkStatus(); }
 
   absl::StatusOr<std::unique_ptr<kernels::Memory>> BeginRegister(std::span<const std::byte> bytes) override {
-    if (bytes.size() > kManyBytes) {
-      return std::make_unique<FakeMemory>(bytes, registration_goes_on, registration_fails);
-    }
+    if (bytes.size() > kManyBytes) return std::make_unique<FakeMemory>(bytes, *this);
     return std::make_unique<FakeMemory>(bytes, true);
   }
   bool takes_pieces() const override { return true; }
@@ -104,10 +99,13 @@ class FakeBackend : public kernels::Backend {
   }
 
   FakeBehaviour behaviour;
-  // Registrations of more than kManyBytes have one part after another while this is true.
+  // Registrations of more than kManyBytes have one part after another to register while the first is true,
+  // and to give back while the third is.
   static constexpr std::size_t kManyBytes = 512 << 10;
   std::atomic<bool> registration_goes_on = false;
   std::atomic<bool> registration_fails = false;
+  std::atomic<bool> release_goes_on = false;
+  std::atomic<int> released_parts = 0;
   std::atomic<bool> faulty = false;
   std::atomic<bool> has_algorithms = true;
   std::atomic<bool> telemetry_hangs = false;
@@ -116,5 +114,17 @@ class FakeBackend : public kernels::Backend {
   const int devices_;
   std::vector<std::unique_ptr<kernels::Slot>> slots_;
 };
+
+inline absl::StatusOr<bool> FakeMemory::RegisterNext() {
+  if (backend_ == nullptr) return false;
+  if (backend_->registration_fails) return absl::UnavailableError("the device is lost");
+  return backend_->registration_goes_on.load();
+}
+
+inline bool FakeMemory::UnregisterNext() {
+  if (backend_ == nullptr || !backend_->release_goes_on) return false;
+  ++backend_->released_parts;
+  return true;
+}
 
 }  // namespace warpfold::server

@@ -1,75 +1,67 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that reads GPU memory first. Here it is this executable, started again; the first byte of a
-// handle says what becomes of who reads the memory.
+// The process that reads GPU memory first, by a clock of the test's.
 #include "server/memory/handle_prober.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
+#include <poll.h>
 
 #include <chrono>
-#include <csignal>
-#include <cstring>
-#include <string>
+#include <memory>
 #include <thread>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "tests/server/memory/fake_probes.h"
 
 namespace warpfold::server {
 namespace {
 
-constexpr char kProbeFlag[] = "--probe";
-
-enum class Fate : unsigned char { kGood, kGoodOnce, kBad, kFaults, kCrashes, kHangs, kNoRoom, kLast };
-
-absl::Status Read(const kernels::ProcessMemory& memory) {
-  static int probes = 0;
-  ++probes;
-  switch (static_cast<Fate>(memory.handle[0])) {
-    case Fate::kGood:
-      return absl::OkStatus();
-    case Fate::kGoodOnce:
-      return probes == 1 ? absl::OkStatus() : absl::InvalidArgumentError("asked again");
-    case Fate::kBad:
-      return absl::InvalidArgumentError("no such memory");
-    case Fate::kFaults:
-      return absl::UnavailableError("CUDA error 700");
-    case Fate::kCrashes:
-      std::raise(SIGKILL);
-      break;
-    case Fate::kHangs:
-      pause();
-      break;
-    case Fate::kLast:
-      std::thread([] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        _exit(0);
-      }).detach();
-      return absl::OkStatus();
-    case Fate::kNoRoom:
-      return absl::ResourceExhaustedError(std::string(5000, 'x'));
-  }
-  return absl::UnknownError("");
-}
-
 class HandleProberTest : public testing::Test {
  protected:
-  absl::Status Probe(Fate fate, std::uint64_t offset = 0, std::uint64_t count = 4096) {
+  static constexpr absl::Duration kPatience = absl::Seconds(10);
+  static constexpr uid_t kUser = 1000;
+  static constexpr uid_t kOther = 1001;
+
+  std::shared_ptr<const Probing> Start(Fate fate, uid_t user = kUser, std::uint64_t offset = 0,
+                                       std::uint64_t count = 4096) {
     kernels::ProcessMemory memory = {.byte_offset = offset, .byte_count = count};
     memory.handle[0] = static_cast<std::byte>(fate);
-    return prober_.Probe(memory);
+    return prober_.Start(memory, user, now_);
+  }
+  // Waits for what the process does, and looks whether one that was killed is gone.
+  void AdvanceOnce() {
+    std::vector<pollfd> watched;
+    prober_.Watch(&watched);
+    poll(watched.data(), watched.size(), 10);
+    prober_.Advance(now_);
+  }
+  absl::Status Await(const Probing& probing) {
+    while (!probing.result.has_value()) AdvanceOnce();
+    return *probing.result;
+  }
+  absl::Status Probe(Fate fate, std::uint64_t offset = 0, std::uint64_t count = 4096) {
+    return Await(*Start(fate, kUser, offset, count));
   }
 
-  void ExpectBad(Fate fate, absl::string_view message) {
-    const absl::Status status = Probe(fate);
+  static void ExpectBad(const absl::Status& status, absl::string_view message) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_EQ(kernels::ErrorReason(status), "BAD_MEMORY");
     EXPECT_EQ(status.message(), message);
   }
+  void ExpectBad(Fate fate, absl::string_view message) { ExpectBad(Probe(fate), message); }
+  void ExpectHangs() {
+    const auto hanging = Start(Fate::kHangs);
+    now_ = prober_.deadline(now_);
+    ExpectBad(Await(*hanging), kDoesNotEnd);
+  }
 
-  HandleProber prober_{{"/proc/self/exe", kProbeFlag}, absl::Milliseconds(500)};
+  static constexpr char kDoesNotEnd[] = "reading the memory of the handle does not end";
+  static constexpr char kEndsIt[] = "reading the memory of the handle ends the process that does it";
+
+  absl::Time now_ = absl::UnixEpoch();
+  HandleProber prober_{{"/proc/self/exe", kProbeFlag}, kPatience};
 };
 
 TEST_F(HandleProberTest, WhatCanBeReadIsGood) {
@@ -91,13 +83,13 @@ TEST_F(HandleProberTest, APartOfWhatWasReadIsNotReadAgain) {
 TEST_F(HandleProberTest, WhoeverReadsItMayEndAndTheNextIsProbedAllTheSame) {
   for (int i = 0; i < 3; ++i) {
     ExpectBad(Fate::kFaults, "CUDA error 700");
-    ExpectBad(Fate::kCrashes, "reading the memory of the handle ends the process that does it");
+    ExpectBad(Fate::kCrashes, kEndsIt);
     EXPECT_TRUE(Probe(Fate::kGood, 4096 * (i + 1)).ok());
   }
   EXPECT_TRUE(Probe(Fate::kLast).ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it ends by itself
   EXPECT_TRUE(Probe(Fate::kGood, 1 << 20).ok());
-  ExpectBad(Fate::kHangs, "reading the memory of the handle does not end");
+  ExpectHangs();
   EXPECT_TRUE(Probe(Fate::kGood, 0).ok());
 }
 
@@ -107,11 +99,70 @@ TEST_F(HandleProberTest, OtherErrorsStayWhatTheyAre) {
   EXPECT_GT(status.message().size(), 400u);
 }
 
+// Whoever has many handles that hang keeps another user waiting for one of them.
+TEST_F(HandleProberTest, UsersTakeTurns) {
+  std::vector<std::shared_ptr<const Probing>> hanging;
+  for (int i = 0; i < 20; ++i) hanging.push_back(Start(Fate::kHangs));
+  const auto first = Start(Fate::kGood, kOther, 0);
+  const auto second = Start(Fate::kGood, kOther, 4096);
+  now_ += kPatience;
+  EXPECT_TRUE(Await(*first).ok());
+  ExpectBad(*hanging[0]->result, kDoesNotEnd);
+  EXPECT_FALSE(hanging[1]->result.has_value());
+  EXPECT_FALSE(second->result.has_value()) << "a user had two turns";
+  now_ += kPatience;
+  EXPECT_TRUE(Await(*second).ok());
+  EXPECT_TRUE(hanging[1]->result.has_value());
+  EXPECT_FALSE(hanging[2]->result.has_value());
+}
+
+TEST_F(HandleProberTest, WhatWasReadIsKnownAtOnceWhileAnotherHangs) {
+  EXPECT_TRUE(Probe(Fate::kGood).ok());
+  const auto hanging = Start(Fate::kHangs);
+  const auto same = Start(Fate::kGood, kOther);
+  ASSERT_TRUE(same->result.has_value());
+  EXPECT_TRUE(same->result->ok());
+  EXPECT_FALSE(hanging->result.has_value());
+}
+
+TEST_F(HandleProberTest, WhatNobodyWantsAnyMoreIsNotProbed) {
+  const auto hanging = Start(Fate::kHangs);
+  Start(Fate::kHangs, kOther).reset();
+  const auto last = Start(Fate::kGood);
+  now_ += kPatience;
+  EXPECT_TRUE(Await(*last).ok());
+  // Nor does one that is being probed keep the next waiting for longer than if it were wanted.
+  Start(Fate::kHangs).reset();
+  now_ += kPatience;
+  EXPECT_TRUE(Probe(Fate::kGood, 4096).ok());
+}
+
+// Also where others are asked of the process meanwhile, whatever becomes of it.
+TEST_F(HandleProberTest, WhatEndedAProcessIsAskedOnceMore) {
+  EXPECT_TRUE(Probe(Fate::kGood).ok());
+  const auto first = Start(Fate::kCrashes);
+  const auto second = Start(Fate::kFaults, kOther);
+  const auto third = Start(Fate::kGoodOnce, kOther);
+  ExpectBad(Await(*first), kEndsIt);
+  EXPECT_FALSE(second->result.has_value()) << "it was not asked again at once";
+  ExpectBad(Await(*second), "CUDA error 700");
+  EXPECT_TRUE(Await(*third).ok());
+}
+
+TEST_F(HandleProberTest, NothingIsAwaitedOfAProcessThatHasNothingToDo) {
+  EXPECT_EQ(prober_.deadline(now_), absl::InfiniteFuture());
+  const auto slow = Start(Fate::kSlow);
+  EXPECT_EQ(prober_.deadline(now_), now_ + kPatience);
+  EXPECT_TRUE(Await(*slow).ok());
+  EXPECT_EQ(prober_.deadline(now_), absl::InfiniteFuture());
+}
+
 TEST(HandleProber, WithoutAProcessNothingIsGood) {
   HandleProber prober({"/nonexistent"});
-  const absl::Status status = prober.Probe({.byte_count = 1});
-  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  EXPECT_EQ(kernels::ErrorReason(status), "NO_PROBER");
+  const auto probing = prober.Start({.byte_count = 1}, 0, absl::UnixEpoch());
+  ASSERT_TRUE(probing->result.has_value());
+  EXPECT_TRUE(absl::IsUnavailable(*probing->result)) << *probing->result;
+  EXPECT_EQ(kernels::ErrorReason(*probing->result), "NO_PROBER");
 }
 
 }  // namespace
@@ -119,7 +170,7 @@ TEST(HandleProber, WithoutAProcessNothingIsGood) {
 
 int main(int argc, char** argv) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): this is its main
-  if (argc == 2 && std::strcmp(argv[1], kProbeFlag) == 0) return ServeProbes(Read);
+  if (Probes(argc, argv)) return ServeProbes(ReadFake);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -23,10 +23,10 @@ class MemfdSealerTest : public testing::Test {
   static constexpr uid_t kUser = 1000;
   static constexpr uid_t kOther = 1001;
 
-  std::shared_ptr<const Sealing> Start(off_t bytes, uid_t user) {
+  std::shared_ptr<Sealing> Start(off_t bytes, uid_t user) {
     const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     EXPECT_EQ(ftruncate(fd, bytes), 0);
-    return sealer_.Start(FileDescriptor(fd), user, now_);
+    return sealer_.Start(Memfd(FileDescriptor(fd)), user, now_);
   }
   void AwaitResult(const Sealing& sealing) {
     while (!sealing.result.has_value()) {
@@ -47,7 +47,7 @@ class MemfdSealerTest : public testing::Test {
 };
 
 TEST_F(MemfdSealerTest, AUserHoldsUpItsOwnProcessesAlone) {
-  std::vector<std::shared_ptr<const Sealing>> hanging;
+  std::vector<std::shared_ptr<Sealing>> hanging;
   for (int i = 0; i < 20; ++i) hanging.push_back(Start(kHangs, kUser));
   EXPECT_EQ(processes(), MemfdSealer::kProcessesOfOneUser);
   const auto others = Start(4096, kOther);
@@ -67,7 +67,7 @@ TEST_F(MemfdSealerTest, AUserHoldsUpItsOwnProcessesAlone) {
 }
 
 TEST_F(MemfdSealerTest, ProcessesThatHaveNothingToDoEnd) {
-  std::vector<std::shared_ptr<const Sealing>> sealings;
+  std::vector<std::shared_ptr<Sealing>> sealings;
   for (int i = 0; i < 8; ++i) sealings.push_back(Start(4096, kUser));
   EXPECT_EQ(processes(), MemfdSealer::kProcessesOfOneUser);
   for (const auto& sealing : sealings) AwaitResult(*sealing);
@@ -81,7 +81,7 @@ TEST_F(MemfdSealerTest, ProcessesThatHaveNothingToDoEnd) {
 }
 
 TEST_F(MemfdSealerTest, WhatNobodyWantsAnyMoreIsNotSealed) {
-  std::vector<std::shared_ptr<const Sealing>> hanging;
+  std::vector<std::shared_ptr<Sealing>> hanging;
   for (std::size_t i = 0; i < MemfdSealer::kProcessesOfOneUser; ++i) hanging.push_back(Start(kHangs, kUser));
   Start(4096, kUser).reset();
   sealer_.Advance(now_);
@@ -95,7 +95,8 @@ TEST_F(MemfdSealerTest, WhatNobodyWantsAnyMoreIsNotSealed) {
 
 TEST(MemfdSealer, WithoutAProcessNothingIsSealed) {
   MemfdSealer sealer({"/nonexistent"}, absl::Seconds(10));
-  const auto sealing = sealer.Start(FileDescriptor(memfd_create("test", MFD_CLOEXEC)), 0, absl::UnixEpoch());
+  const auto sealing =
+      sealer.Start(Memfd(FileDescriptor(memfd_create("test", MFD_CLOEXEC))), 0, absl::UnixEpoch());
   ASSERT_TRUE(sealing->result.has_value());
   EXPECT_TRUE(absl::IsUnavailable(*sealing->result)) << *sealing->result;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What users have registered is shared out among them.
+// What users have registered is shared out among them, and given back in parts.
 #include "server/memory/registrar.h"
 
 #include <fcntl.h>
@@ -9,8 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <string>
+#include <utility>
 
+#include "absl/time/clock.h"
 #include "tests/server/fake_backend.h"
 
 namespace warpfold::server {
@@ -20,6 +21,7 @@ namespace {
 class RegistrarTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kMost = 8192;
+  static constexpr std::uint64_t kAlone = kMost / 8 * 7;  // what one user may have
   static constexpr uid_t kGreedy = 1000;
   static constexpr uid_t kOther = 1001;
 
@@ -28,24 +30,31 @@ class RegistrarTest : public testing::Test {
     EXPECT_EQ(posix_fallocate(memfd_.get(), 0, kMost), 0);
     EXPECT_EQ(fcntl(memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE), 0);
   }
-  absl::StatusOr<std::string> Add(std::uint64_t bytes, uid_t user) {
-    return registrar_.BeginHost(memfd_, bytes, user);
+  // A copy, so that the registrar may close it.
+  Memfd Copy() const { return Memfd(FileDescriptor(fcntl(memfd_.get(), F_DUPFD_CLOEXEC, 0))); }
+  absl::StatusOr<Registrar::Handle> Add(std::uint64_t bytes, uid_t user) {
+    absl::StatusOr<Registrar::Handle> begun = registrar_.BeginHost(Copy(), bytes, user);
+    if (!begun.ok()) return begun;
+    EXPECT_TRUE(registrar_.CanGoOn(**begun));
+    EXPECT_FALSE(*registrar_.RegisterNext(*begun));
+    return begun;
   }
 
   const FileDescriptor memfd_{memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   FakeBackend backend_;
   MemoryRegistry registry_;
-  Registrar registrar_{backend_, registry_, {.max_bytes = kMost, .has_several_users = true}, nullptr};
+  Registrar registrar_{backend_, registry_, {.max_bytes = kMost, .has_several_users = true}};
 };
 
 TEST_F(RegistrarTest, AUserWithMoreThanHalfOfTheBytesLeavesAnEighth) {
-  const absl::StatusOr<std::string> first = Add(kMost / 2, kGreedy);
+  const absl::StatusOr<Registrar::Handle> first = Add(kMost / 2, kGreedy);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_TRUE(Add(kMost / 8 * 3, kGreedy).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kGreedy).status()));
   EXPECT_TRUE(Add(kMost / 8, kOther).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kOther).status()));
   registrar_.Unregister(*first);
+  EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
   // With half of it at most a user may take all that is free.
   EXPECT_FALSE(Add(kMost / 2, kOther).ok());
   EXPECT_TRUE(Add(kMost / 8 * 3, kOther).ok());
@@ -58,6 +67,69 @@ TEST_F(RegistrarTest, AUserWithMoreThanHalfOfTheRegistrationsLeavesAnEighth) {
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kGreedy).status()));
   for (std::size_t i = 0; i < kMostRegistrations / 8; ++i) ASSERT_TRUE(Add(1, kOther).ok()) << i;
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kOther).status()));
+}
+
+// What is given back no longer counts, and makes room part by part.
+TEST_F(RegistrarTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
+  const absl::StatusOr<Registrar::Handle> first = Add(kAlone, kGreedy);
+  ASSERT_TRUE(first.ok()) << first.status();
+  registrar_.Unregister(*first);
+  const auto second = registrar_.BeginHost(Copy(), kAlone - 1, kOther);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_FALSE(registrar_.CanGoOn(**second));
+  EXPECT_FALSE(registrar_.CheckHost(memfd_, kMost / 4, kGreedy).ok()) << "the second has that room already";
+  EXPECT_EQ(registrar_.registered_bytes(), kAlone);
+  EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
+  EXPECT_EQ(registrar_.registered_bytes(), 0u);
+  ASSERT_TRUE(registrar_.CanGoOn(**second));
+  EXPECT_FALSE(*registrar_.RegisterNext(*second));
+  EXPECT_EQ(registrar_.registered_bytes(), kAlone - 1);
+  EXPECT_EQ(registrar_.registrations(), 1u);
+  // One that never got the room leaves nothing.
+  registrar_.Unregister(*second);
+  const auto third = registrar_.BeginHost(Copy(), kAlone, kOther);
+  ASSERT_TRUE(third.ok()) << third.status();
+  registrar_.Unregister(*third);
+  EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
+  EXPECT_TRUE(registry_.Find((*Add(kAlone, kOther))->token, absl::Now()).ok());
+}
+
+TEST_F(RegistrarTest, WhatIsReadStaysAndCounts) {
+  const absl::StatusOr<Registrar::Handle> first = Add(kAlone, kOther);
+  ASSERT_TRUE(first.ok()) << first.status();
+  auto read = *registry_.Find((*first)->token, absl::Now());
+  registrar_.Unregister(*first);
+  EXPECT_GT(registrar_.ReleaseNext(), absl::ZeroDuration());
+  EXPECT_LT(registrar_.ReleaseNext(), absl::Seconds(1));
+  EXPECT_FALSE(registrar_.BeginHost(Copy(), kMost / 4, kOther).ok());
+  read.reset();
+  EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
+  EXPECT_TRUE(Add(kAlone, kOther).ok());
+}
+
+// A part for each call, of what the device has and of what is mapped, and the last one elsewhere.
+TEST(Registrar, MuchIsGivenBackInParts) {
+  constexpr std::uint64_t kBytes = 2 * kUnmappedBytes + 4096;
+  FileDescriptor memfd(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(posix_fallocate(memfd.get(), 0, kBytes), 0);
+  FakeBackend backend;
+  MemoryRegistry registry;
+  Registrar registrar(backend, registry, {.max_bytes = kBytes});
+  const auto memory = registrar.BeginHost(Memfd(std::move(memfd)), kBytes, 0);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_FALSE(*registrar.RegisterNext(*memory));
+  registrar.Unregister(*memory);
+  backend.release_goes_on = true;
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_EQ(registrar.ReleaseNext(), absl::ZeroDuration());
+    EXPECT_EQ(backend.released_parts, i);
+  }
+  backend.release_goes_on = false;
+  EXPECT_EQ(registrar.ReleaseNext(), absl::ZeroDuration()) << "a part is still mapped, and one more";
+  EXPECT_EQ(registrar.registered_bytes(), kBytes);
+  while (registrar.ReleaseNext() != absl::InfiniteDuration()) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(registrar.registered_bytes(), 0u);
+  EXPECT_EQ(registrar.registrations(), 0u);
 }
 
 }  // namespace

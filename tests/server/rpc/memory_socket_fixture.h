@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "client/shared_memory.h"
@@ -29,14 +30,18 @@ class MemorySocketTest : public ElsewhereTest {
   static constexpr std::uint64_t kMaxRegisteredBytes = std::uint64_t{1} << 20;
   static constexpr absl::Duration kIdle = absl::Milliseconds(100);
   static constexpr absl::Duration kSealing = absl::Seconds(2);
+  static constexpr absl::Duration kProbing = absl::Seconds(3);
 
-  MemorySocketTest() {
+  // `prober_command` may be empty: then handles of GPU memory are good.
+  explicit MemorySocketTest(std::vector<std::string> prober_command = {}) {
     auto socket = MemorySocket::Open({.path = path_,
                                       .users = {},
                                       .max_registered_bytes = kMaxRegisteredBytes,
                                       .idle = kIdle,
                                       .sealer_command = {"/proc/self/exe", kSealFlag},
-                                      .sealing = kSealing},
+                                      .sealing = kSealing,
+                                      .prober_command = std::move(prober_command),
+                                      .probing = kProbing},
                                      backend_, service_.memories);
     EXPECT_TRUE(socket.ok()) << socket.status();
     socket_ = *std::move(socket);

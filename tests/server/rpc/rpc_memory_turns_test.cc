@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What some clients of the memory socket do, and others do not wait for: to seal a memfd takes as long as its
-// owner likes, to register much memory takes seconds, and clients leave in the middle of either.
+// owner likes, to register much memory or to give it back takes seconds, and clients leave in the middle.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -112,6 +112,70 @@ TEST_F(MemoryTurnsTest, TheEndWaitsForNoMoreThanAPart) {
   Await([&] { return socket_->registrar().registered_bytes() > 0; });
   socket_.reset();
   registers.join();
+}
+
+// As is what a client leaves, also where it has ended.
+TEST_F(MemoryTurnsTest, WhileMuchIsGivenBackOthersAreServed) {
+  backend_.release_goes_on = true;
+  const absl::Cleanup ends = [&] { backend_.release_goes_on = false; };
+  {
+    const auto leaves = MemoryConnection::Open(path_);
+    ASSERT_TRUE(leaves.ok() && leaves->Allocate(FakeBackend::kManyBytes + 1).ok());
+  }
+  for (int i = 0; i < 3; ++i) {
+    const int before = backend_.released_parts;
+    auto other = MemoryConnection::Open(path_);
+    ASSERT_TRUE(other.ok()) << other.status();
+    const auto memory = other->Allocate(4096);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    EXPECT_TRUE(Reduce({At(memory->token(), 0, 10)}).ok());
+    Await([&] { return backend_.released_parts > before; });
+  }
+  EXPECT_GT(socket_->registrar().registered_bytes(), FakeBackend::kManyBytes);
+  backend_.release_goes_on = false;
+  Await([&] { return socket_->registrar().registered_bytes() == 0; });
+}
+
+// It is not refused: what was given back before makes room.
+TEST_F(MemoryTurnsTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
+  backend_.release_goes_on = true;
+  EXPECT_TRUE(connection_->Allocate(FakeBackend::kManyBytes + 1).ok());
+  std::atomic<bool> is_over = false;
+  std::thread waits([&] {
+    auto other = MemoryConnection::Open(path_);
+    const auto much = other->Allocate(kMaxRegisteredBytes - 8192);
+    is_over = true;
+    EXPECT_TRUE(much.ok()) << much.status();
+  });
+  absl::SleepFor(2 * kIdle);
+  EXPECT_TRUE(absl::IsResourceExhausted(connection_->Allocate(kMaxRegisteredBytes / 4).status()))
+      << "it was given the room that the other waits for";
+  EXPECT_TRUE(connection_->Allocate(4096).ok());
+  EXPECT_FALSE(is_over);
+  backend_.release_goes_on = false;
+  waits.join();
+  Await([&] { return socket_->registrar().registered_bytes() == 0; });
+}
+
+TEST_F(MemoryTurnsTest, WhoLeavesWhileItWaitsForRoomTakesNone) {
+  backend_.release_goes_on = true;
+  EXPECT_TRUE(connection_->Allocate(FakeBackend::kManyBytes + 1).ok());
+  {
+    const auto leaves = MemoryConnection::Open(path_);
+    const absl::Status status = leaves->Allocate(kMaxRegisteredBytes - 8192, {.timeout = 2 * kIdle}).status();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  }
+  absl::SleepFor(kIdle);  // until the server has seen it leave
+  std::thread waits([&] { EXPECT_TRUE(connection_->Allocate(kMaxRegisteredBytes).ok()); });
+  absl::SleepFor(kIdle);
+  backend_.release_goes_on = false;
+  waits.join();
+}
+
+TEST_F(MemoryTurnsTest, TheEndDoesNotWaitForTurnsToGiveBack) {
+  backend_.release_goes_on = true;
+  EXPECT_TRUE(connection_->Allocate(FakeBackend::kManyBytes + 1).ok());
+  socket_.reset();
 }
 
 TEST_F(MemoryTurnsTest, WhoLeavesWhileAMemfdIsSealedLosesAllAtOnce) {

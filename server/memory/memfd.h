@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A memfd that another process has sent, and its bytes, mapped for reading.
+//
+// Whoever is the last to have a memfd open or mapped waits while the kernel frees its pages, 0.15 s for each
+// GiB, and nothing does that in parts. If its owner has left that is this process. So a thread that serves
+// nobody lets go of memfds of more than kUnmappedBytes (docs/adr/0135).
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "server/net/file_descriptor.h"
+
+namespace warpfold::server {
+
+// How much is unmapped at a time: 5 ms, for which the whole process waits if it wants to map anything.
+inline constexpr std::size_t kUnmappedBytes = std::size_t{64} << 20;
+
+class Memfd {
+ public:
+  Memfd() = default;
+  explicit Memfd(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  Memfd(Memfd&&) = default;
+  Memfd& operator=(Memfd&&) = default;
+  // Closes it, elsewhere if that may take long.
+  ~Memfd();
+
+  int get() const { return descriptor_.get(); }
+  bool is_open() const { return descriptor_.is_open(); }
+  // For who has it mapped, so that nothing is freed.
+  void Close() { descriptor_ = FileDescriptor(); }
+
+ private:
+  FileDescriptor descriptor_;
+};
+
+class Mapping {
+ public:
+  Mapping() = default;
+  // Of the first `byte_count` bytes, at least one; of none where the system does not map them.
+  Mapping(const Memfd& memfd, std::uint64_t byte_count);
+  Mapping(Mapping&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, {})), is_of_large_file_(other.is_of_large_file_) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    std::swap(is_of_large_file_, other.is_of_large_file_);
+    return *this;
+  }
+  // Unmaps what is left, on this thread.
+  ~Mapping();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+  // Unmaps the first part, but for the last one; false where only that is left, or nothing.
+  bool UnmapNext();
+  // Whether the end of the last part may take long.
+  bool is_of_large_file() const { return is_of_large_file_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+  bool is_of_large_file_ = false;
+};
+
+// Unmaps what is left on a thread that serves nobody. What it returns expires once that is done.
+std::weak_ptr<const void> UnmapElsewhere(Mapping mapping);
+
+}  // namespace warpfold::server
