@@ -3,26 +3,44 @@
 #include "kernels/segments.h"
 
 #include <array>
+#include <map>
+#include <mutex>
 #include <numeric>
 
 #include "kernels/backend.h"
 #include "kernels/error.h"
+#include "kernels/operators/table.h"
+#include "kernels/partial_state.h"
 #include "proto/error_reasons.h"
 
 namespace warpfold::kernels {
+namespace {
+
+// A result of the operator, which shows what all of them have: that of an array of one element, which is 0,
+// and for which every operator has a result. It is kept, since a layout is made for each start of a slot.
+const OperatorValue& ExampleOf(const ReductionPlan& reduction, std::size_t op) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<const OperatorEntry*, OperatorValue>;
+  const std::lock_guard lock(mutex);
+  const auto [example, is_new] = known->try_emplace(reduction.operators()[op].entry);
+  if (is_new) {
+    constexpr std::array<std::byte, 8> kZero = {};
+    const PartialState one = ReduceOnHost(reduction, 0, std::span(kZero).first(reduction.element_bytes()));
+    example->second = one.Finish(op).value();
+  }
+  return example->second;
+}
+
+}  // namespace
 
 std::uint64_t SegmentCut::ElementCount() const {
   if (lengths.empty()) return segment_count * length;
   return std::accumulate(lengths.begin(), lengths.end(), std::uint64_t{0});
 }
 
-// Reduces an array of one element to learn the kinds of results: the element is 0, for which every operator
-// has a result.
 SegmentLayout::SegmentLayout(const ReductionPlan& reduction) {
-  constexpr std::array<std::byte, 8> kZero = {};
-  const PartialState one = ReduceOnHost(reduction, 0, std::span(kZero).first(reduction.element_bytes()));
   for (std::size_t op = 0; op < reduction.operators().size(); ++op) {
-    const OperatorValue value = one.Finish(op).value();
+    const OperatorValue& value = ExampleOf(reduction, op);
     first_columns_.push_back(columns_.size());
     for (std::size_t field = 0; field < value.entries.size(); ++field) {
       columns_.push_back({op, SegmentColumn::What::kValue, field, value.entries[field].kind});

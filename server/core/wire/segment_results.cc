@@ -8,7 +8,7 @@
 
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
-#include "kernels/backend.h"
+#include "kernels/operators/table.h"
 #include "kernels/segment_row.h"
 #include "server/core/limits.h"
 #include "server/core/wire/operator_names.h"
@@ -101,19 +101,15 @@ std::size_t SegmentResults::most_bytes_of_segment() const {
 }
 
 std::string SegmentResults::Layout() const {
-  // The names of fields show in the results of any element.
-  constexpr std::array<std::byte, 8> kZero = {};
-  const kernels::PartialState one =
-      kernels::ReduceOnHost(reduction_, 0, std::span(kZero).first(reduction_.element_bytes()));
   v1::ReduceSegmentsResponse response;
   for (const kernels::SegmentColumn& column : layout_.columns()) {
     v1::SegmentColumn& added = *response.mutable_layout()->add_columns();
     added.set_operator_(OperatorByName(reduction_.spec().operators[column.op]));
     added.set_content(ContentOf(column.what));
     added.set_kind(KindOf(column.kind));
-    const kernels::OperatorValue value = one.Finish(column.op).value();
-    const bool is_field = column.what == kernels::SegmentColumn::What::kValue && !value.fields.empty();
-    if (is_field) added.set_field(value.fields[column.field]);
+    const std::span<const char* const> fields = reduction_.operators()[column.op].entry->fields;
+    const bool is_field = column.what == kernels::SegmentColumn::What::kValue && !fields.empty();
+    if (is_field) added.set_field(fields[column.field]);
   }
   return response.SerializeAsString();
 }
