@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
 #include "kernels/backend.h"
 #include "kernels/devices.h"
 #include "kernels/error.h"
@@ -241,18 +243,29 @@ TEST_F(ProcessMemoryTest, OfAProcessThatHasEndedIsRefused) {
   ExpectRefused(exporter.memory());
 }
 
+absl::Status Probe(server::HandleProber& prober, const ProcessMemory& memory) {
+  const auto probing = prober.Start(memory, getuid(), absl::Now());
+  while (!probing->result.has_value()) {
+    std::vector<pollfd> watched;
+    prober.Watch(&watched);
+    poll(watched.data(), watched.size(), 10);
+    prober.Advance(absl::Now());
+  }
+  return *probing->result;
+}
+
 // Whatever a handle was made to be, a process that can be spared reads it first. What that one can read, the
 // server can read, too.
 TEST_F(ProcessMemoryTest, HandlesThatWereTamperedWithDoNotReachTheDevice) {
   server::HandleProber prober({"/proc/self/exe", kProberFlag});
   const Exporter exporter;
-  EXPECT_TRUE(prober.Probe(exporter.memory()).ok());
+  EXPECT_TRUE(Probe(prober, exporter.memory()).ok());
   Random random(2);
   int readable = 0;
   for (std::size_t i = 0; i < 3 * ProcessMemory::kHandleBytes; ++i) {
     ProcessMemory tampered = exporter.memory();
     tampered.handle[i % ProcessMemory::kHandleBytes] ^= static_cast<std::byte>(1 << random() % 8);
-    const absl::Status probed = prober.Probe(tampered);
+    const absl::Status probed = Probe(prober, tampered);
     if (!probed.ok()) {
       EXPECT_EQ(ErrorReason(probed), "BAD_MEMORY") << probed;
       continue;
