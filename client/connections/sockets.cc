@@ -15,7 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "client/connections/send_buffer.h"
+#include "proto/shared/send_buffer.h"
 
 // What gRPC calls on each socket before it connects. The setter is public,
 // ChannelArguments::SetSocketMutator, but the type is not: this is that of

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/shared/send_buffer.h"
 #include "server/log/logging.h"
 #include "server/net/foreign_descriptors.h"
 #include "server/net/watched_sockets.h"
@@ -117,6 +118,7 @@ void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
   const std::string peer = PeerOf(descriptor);
   // The last free descriptors are kept for gRPC, which ends the process when it gets none.
   if (!connections_.HasRoom(peer) || !MayConnect(peer)) return Refused(descriptor);
+  WidenSendBuffer(descriptor);  // for messages of results (docs/adr/0134)
   connections_.Add(descriptor, peer);
   open_ = connections_.count();
   ++accepted_;

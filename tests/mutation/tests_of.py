@@ -117,7 +117,7 @@ TESTS = {
     "client/connections/refusals.cc": ("refusals_test", "asking_first_test"),
     "client/connections/registrations.cc": ("memory_connection_test", "server_rpc_memory_socket_test"),
     "client/shared_memory.cc": ("memory_connection_test", "server_rpc_memory_socket_test"),
-    "client/connections/send_buffer": ("send_buffer_test",),
+    "proto/shared/send_buffer": ("send_buffer_test",),
     "client/connections/sockets.cc": ("memory_connection_test", "dead_connection_test", "late_call_test"),
     "client/calls/share_queue.cc": ("share_queue_test", "streams_test", "look_ahead_test"),
     "client/calls/side_by_side.cc": ("side_by_side_test", "callbacks_test", "keep_going_test",

@@ -16,7 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/connections/send_buffer.h"
+#include "proto/shared/send_buffer.h"
 
 namespace warpfold::cli {
 namespace {

@@ -9,6 +9,14 @@
 #include "server/core/slots/memory_reducer.h"
 
 namespace warpfold::server {
+namespace {
+
+// An array on the device is reduced by so many starts, if results are many, so that those of one are sent
+// while the next one works; but by none for fewer results than these.
+constexpr std::uint64_t kStartsOfManyResults = 4;
+constexpr std::uint64_t kFewestResultBytes = 128 << 10;
+
+}  // namespace
 
 MemorySegmentReducer::MemorySegmentReducer(const PartySlots& slots, const Clock& clock,
                                            const Options& options, std::function<void()> listener)
@@ -49,6 +57,7 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
   if (cursor_.length().has_value()) {
     const std::uint64_t left = (options_.element_count - next_element_) / *cursor_.length();
     segments = std::min({left, most_segments, most_elements / *cursor_.length()});
+    if (!from.memory->host_can_read()) segments = std::min(segments, SegmentsOfStart());
     elements = segments * *cursor_.length();
   } else {
     while (cursor_.HasNext() && segments < most_segments &&
@@ -69,6 +78,12 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
   const bool is_fetched = from.memory->host_can_read();
   return Started(slot, cut, std::move(started),
                  {.memory = options_.memory, .poll = is_fetched ? absl::ZeroDuration() : kPollForMemory});
+}
+
+std::uint64_t MemorySegmentReducer::SegmentsOfStart() const {
+  const std::uint64_t all = options_.element_count / *cursor_.length();
+  const std::uint64_t fewest = std::max<std::uint64_t>(kFewestResultBytes / row_bytes(), 1);
+  return std::max(fewest, (all + kStartsOfManyResults - 1) / kStartsOfManyResults);
 }
 
 absl::Status MemorySegmentReducer::StartLong() {

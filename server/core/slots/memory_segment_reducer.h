@@ -43,6 +43,8 @@ class MemorySegmentReducer : public SegmentReducer {
   bool HasNext() const;
   absl::Status Start(kernels::Slot* slot, const kernels::MemoryPart& from, std::uint64_t most_elements);
   absl::Status StartLong();
+  // How many segments of one length a start takes at most, so that there are several if results are many.
+  std::uint64_t SegmentsOfStart() const;
   std::uint64_t NextByte() const;
 
   Options options_;

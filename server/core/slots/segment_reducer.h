@@ -101,6 +101,8 @@ class SegmentReducer : protected SlotShare::Holder {
   bool AllCollected();
 
   const kernels::ReductionPlan& reduction() const { return reduction_; }
+  // Bytes of the results of a segment.
+  std::size_t row_bytes() const { return results_.row_bytes(); }
 
   SlotShare& share_;
   const Clock& clock_;

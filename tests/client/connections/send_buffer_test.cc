@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/connections/send_buffer.h"
+#include "proto/shared/send_buffer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

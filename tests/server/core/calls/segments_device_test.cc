@@ -157,6 +157,42 @@ TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
   }
 }
 
+// In how many starts the `count` segments of one element are reduced that lie on the device.
+int StartsOfKeptSegments(std::uint64_t count) {
+  FakeBackend backend(4, /*slot_bytes=*/4 << 20);
+  Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
+  SlotShare share(SlotsOf(backend));
+  SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
+                          .data = std::string(count * 4, '\1'),
+                          .lengths = std::vector<std::uint64_t>(count, 1)};
+  std::shared_ptr<kernels::Memory> memory = *backend.Allocate(0, array.data.size());
+  std::copy_n(AsBytes(array.data).begin(), array.data.size(), const_cast<std::byte*>(memory->data()));
+  v1::ReduceSegmentsRequest request;
+  *request.mutable_header() = array.header;
+  request.mutable_header()->set_segment_length(1);
+  v1::ArrayReference& reference = *request.mutable_header()->mutable_reference();
+  reference.set_token(service.memories.Add(std::make_shared<const NamedMemory>(
+      std::vector<NamedMemory::Part>{{.memory = memory, .byte_count = array.data.size()}})));
+  reference.set_element_count(count);
+  SegmentDriver driver(service, share);
+  driver.OnMessage(MessageOf(request));
+  driver.OnEnd();
+  while (!driver.ended()) {
+    driver.AwaitDevice();
+    driver.TakeOutput();
+  }
+  EXPECT_TRUE(driver.status().ok() && driver.reader().rows() == array.Expected()) << driver.status();
+  return backend.behaviour.waits;
+}
+
+// So that results are sent while the device works: of few there is one start, since each takes some time.
+TEST(SegmentsDeviceTest, ManyResultsOfAKeptArrayComeInParts) {
+  EXPECT_EQ(StartsOfKeptSegments(16'384), 1);
+  EXPECT_EQ(StartsOfKeptSegments(16'385), 2);
+  EXPECT_EQ(StartsOfKeptSegments(65'536), 4);
+  EXPECT_EQ(StartsOfKeptSegments(400'000), 4);
+}
+
 // A device that fails, or that works when everybody is gone.
 TEST(SegmentsDeviceTest, FailuresAndLeavers) {
   FakeBackend backend(2);
