@@ -22,11 +22,12 @@ const OperatorValue& ExampleOf(const ReductionPlan& reduction, std::size_t op) {
   static std::mutex mutex;
   static auto* const known = new std::map<const OperatorEntry*, OperatorValue>;
   const std::lock_guard lock(mutex);
-  const auto [example, is_new] = known->try_emplace(reduction.operators()[op].entry);
-  if (is_new) {
+  const OperatorEntry* const entry = reduction.operators()[op].entry;
+  auto example = known->find(entry);
+  if (example == known->end()) {
     constexpr std::array<std::byte, 8> kZero = {};
     const PartialState one = ReduceOnHost(reduction, 0, std::span(kZero).first(reduction.element_bytes()));
-    example->second = one.Finish(op).value();
+    example = known->emplace(entry, one.Finish(op).value()).first;
   }
   return example->second;
 }

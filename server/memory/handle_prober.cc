@@ -43,9 +43,8 @@ absl::Status StatusOf(const Answer& answer) {
 
 }  // namespace
 
-HandleProber::~HandleProber() {
-  if (asked_ != nullptr || is_ending_) process_.Abandon();
-}
+// Also a process that is idle may hang when it ends: the driver has its say.
+HandleProber::~HandleProber() { process_.Abandon(); }
 
 std::shared_ptr<const Probing> HandleProber::Start(const kernels::ProcessMemory& memory, uid_t user,
                                                    absl::Time now) {
@@ -112,7 +111,8 @@ void HandleProber::AskNext(absl::Time now) {
   while (asked_ == nullptr && !is_ending_) {
     const auto is_unwanted = [](const std::shared_ptr<Probing>& probing) { return probing.use_count() == 1; };
     waiting_.remove_if(is_unwanted);
-    if (again_ != nullptr && !is_unwanted(again_)) {
+    if (again_ != nullptr && is_unwanted(again_)) again_ = nullptr;
+    if (again_ != nullptr) {
       Ask(std::exchange(again_, nullptr), now);
       continue;
     }

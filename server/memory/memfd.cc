@@ -5,64 +5,28 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <deque>
-#include <mutex>
-#include <system_error>
-#include <thread>
+#include <algorithm>
+
+#include "server/net/foreign_descriptors.h"
 
 namespace warpfold::server {
 namespace {
 
+// Also one whose bytes lie behind its end (FALLOC_FL_KEEP_SIZE).
 bool IsLarge(int memfd) {
+  constexpr std::uint64_t kStatBlockBytes = 512;  // stat(2)
   struct stat file = {};
-  return fstat(memfd, &file) == 0 && file.st_size > static_cast<off_t>(kUnmappedBytes);
+  if (fstat(memfd, &file) != 0) return false;
+  const std::uint64_t allocated = static_cast<std::uint64_t>(file.st_blocks) * kStatBlockBytes;
+  return std::max(static_cast<std::uint64_t>(file.st_size), allocated) > kUnmappedBytes;
 }
 
 void Unmap(std::span<const std::byte> bytes) { munmap(const_cast<std::byte*>(bytes.data()), bytes.size()); }
 
-// One after the other: a user must have as much memory as it wants this thread to be busy with.
-class Releaser {
- public:
-  void Release(std::shared_ptr<const void> last) {
-    std::deque<std::shared_ptr<const void>> here;  // destroyed outside of the lock
-    const std::lock_guard lock(mutex_);
-    left_.push_back(std::move(last));
-    if (runs_) return;
-    try {
-      std::thread([this] { Run(); }).detach();
-      runs_ = true;
-    } catch (const std::system_error&) {  // there are no threads
-      here.swap(left_);
-    }
-  }
-
- private:
-  void Run() {
-    std::unique_lock lock(mutex_);
-    while (!left_.empty()) {
-      std::shared_ptr<const void> next = std::move(left_.front());
-      left_.pop_front();
-      lock.unlock();
-      next = nullptr;
-      lock.lock();
-    }
-    runs_ = false;
-  }
-
-  std::mutex mutex_;
-  std::deque<std::shared_ptr<const void>> left_;  // guarded by mutex_
-  bool runs_ = false;                             // likewise
-};
-
-void ReleaseElsewhere(std::shared_ptr<const void> last) {
-  static Releaser& releaser = *new Releaser;  // the process' end does not wait for its thread
-  releaser.Release(std::move(last));
-}
-
 }  // namespace
 
 Memfd::~Memfd() {
-  if (is_open() && IsLarge(get())) ReleaseElsewhere(std::make_shared<FileDescriptor>(std::move(descriptor_)));
+  if (is_open() && IsLarge(get())) CloseElsewhere(std::move(descriptor_), **open_, open_);
 }
 
 Mapping::Mapping(const Memfd& memfd, std::uint64_t byte_count) : is_of_large_file_(IsLarge(memfd.get())) {
@@ -81,11 +45,15 @@ bool Mapping::UnmapNext() {
   return bytes_.size() > kUnmappedBytes;
 }
 
-std::weak_ptr<const void> UnmapElsewhere(Mapping mapping) {
-  auto last = std::make_shared<const Mapping>(std::move(mapping));
-  std::weak_ptr<const void> done = last;
-  ReleaseElsewhere(std::move(last));
-  return done;
+std::weak_ptr<const void> UnmapElsewhere(Mapping mapping, uid_t owner) {
+  struct Last {
+    std::shared_ptr<const void> done;
+    Mapping mapping;  // is destroyed first
+  };
+  auto done = std::make_shared<const int>();
+  std::weak_ptr<const void> expires = done;
+  DestroyElsewhere(std::make_shared<const Last>(std::move(done), std::move(mapping)), owner);
+  return expires;
 }
 
 }  // namespace warpfold::server

@@ -4,11 +4,13 @@
 // A memfd that another process has sent, and its bytes, mapped for reading.
 //
 // Whoever is the last to have a memfd open or mapped waits while the kernel frees its pages, 0.15 s for each
-// GiB, and nothing does that in parts. If its owner has left that is this process. So a thread that serves
-// nobody lets go of memfds of more than kUnmappedBytes (docs/adr/0135).
+// GiB, and nothing does that in parts. If its owner has left that is this process. So threads that serve
+// nobody let go of memfds of more than kUnmappedBytes (foreign_descriptors.h, docs/adr/0135).
 //
 // Threads: one at a time.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +28,10 @@ inline constexpr std::size_t kUnmappedBytes = std::size_t{64} << 20;
 class Memfd {
  public:
   Memfd() = default;
-  explicit Memfd(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  // `owner`, whose memfd it is, lives until it is closed.
+  Memfd(FileDescriptor descriptor, std::shared_ptr<const uid_t> owner)
+      : descriptor_(std::move(descriptor)),
+        open_(std::make_shared<const std::shared_ptr<const uid_t>>(std::move(owner))) {}
   Memfd(Memfd&&) = default;
   Memfd& operator=(Memfd&&) = default;
   // Closes it, elsewhere if that may take long.
@@ -35,10 +40,16 @@ class Memfd {
   int get() const { return descriptor_.get(); }
   bool is_open() const { return descriptor_.is_open(); }
   // For who has it mapped, so that nothing is freed.
-  void Close() { descriptor_ = FileDescriptor(); }
+  void Close() {
+    descriptor_ = FileDescriptor();
+    open_ = nullptr;
+  }
+  // Expires once it is closed.
+  std::weak_ptr<const void> open() const { return open_; }
 
  private:
   FileDescriptor descriptor_;
+  std::shared_ptr<const std::shared_ptr<const uid_t>> open_;
 };
 
 class Mapping {
@@ -68,7 +79,8 @@ class Mapping {
   bool is_of_large_file_ = false;
 };
 
-// Unmaps what is left on a thread that serves nobody. What it returns expires once that is done.
-std::weak_ptr<const void> UnmapElsewhere(Mapping mapping);
+// Unmaps what is left of the owner's memfd on a thread that serves nobody. What it returns expires once that
+// is done.
+std::weak_ptr<const void> UnmapElsewhere(Mapping mapping, uid_t owner);
 
 }  // namespace warpfold::server

@@ -56,13 +56,11 @@ bool MemoryPeer::Proceed(absl::Time now) {
   if (received == Received::kNothingYet) return true;
   if (!registrations_.empty()) last_used_ = now;
   if (received == Received::kEnd) return false;
-  const bool is_taken = TakeRequest(packet, now);
-  if (received == Received::kPacket) {
-    const Memfd refused(std::move(packet.descriptor));
-    return is_taken;
+  if (received != Received::kPacket) {
+    CloseElsewhere(std::move(packet.descriptor), *user_, user_);
+    return false;
   }
-  CloseElsewhere(std::move(packet.descriptor), *user_, user_);
-  return false;
+  return TakeRequest(packet, now);
 }
 
 absl::Time MemoryPeer::deadline() const {
@@ -73,13 +71,18 @@ absl::Time MemoryPeer::deadline() const {
 }
 
 bool MemoryPeer::TakeRequest(Packet& packet, absl::Time now) {
+  // Where it is refused, the next request is taken only when it is closed, which may take long: else a client
+  // could have this process run out of descriptors.
+  Memfd memfd;
+  if (packet.descriptor.is_open()) memfd = Memfd(std::move(packet.descriptor), user_);
+  memfd_ = memfd.open();
   v1::MemoryRequest request;
   if (packet.is_truncated || !request.ParseFromString(packet.bytes)) {
     return Answer(
         BadMessage(absl::StrCat("a message is not a MemoryRequest of at most ", kMaxPacketBytes, " bytes")));
   }
   const bool registers_host = request.request_case() == v1::MemoryRequest::kRegisterHost;
-  if (packet.has_more_descriptors || packet.descriptor.is_open() != registers_host) {
+  if (packet.has_more_descriptors || memfd.is_open() != registers_host) {
     return Answer(
         BadMessage("exactly one file descriptor comes with register_host, and none with other requests"));
   }
@@ -96,7 +99,7 @@ bool MemoryPeer::TakeRequest(Packet& packet, absl::Time now) {
                        {{"limit", "registrations"}, {"value", absl::StrCat(kMaxRegistrations)}}));
   }
   if (!registers_host) return RegisterGpu(request.register_gpu(), now);
-  return RegisterHost(packet.descriptor, request.register_host().byte_count(), now);
+  return RegisterHost(std::move(memfd), request.register_host().byte_count(), now);
 }
 
 bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
@@ -111,11 +114,11 @@ bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
   return SendPacket(socket_, response.SerializeAsString());
 }
 
-bool MemoryPeer::RegisterHost(FileDescriptor& memfd, std::uint64_t byte_count, absl::Time now) {
+bool MemoryPeer::RegisterHost(Memfd memfd, std::uint64_t byte_count, absl::Time now) {
   if (absl::Status status = registrar_.CheckHost(memfd, byte_count, *user_); !status.ok()) {
     return Answer(status);
   }
-  sealing_ = sealer_.Start(Memfd(std::move(memfd)), *user_, now);
+  sealing_ = sealer_.Start(std::move(memfd), *user_, now);
   sealing_bytes_ = byte_count;
   return true;
 }

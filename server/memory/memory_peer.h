@@ -57,6 +57,10 @@ class MemoryPeer {
   // last one answers; false as Serve. The caller shares out the time among connections.
   bool registers() const { return registering_.has_value() && registrar_.CanGoOn(**registering_); }
   bool RegisterNext();
+  // Whether nothing but the close of a refused memfd is awaited, of which no descriptor tells.
+  bool awaits_close() const {
+    return sealing_ == nullptr && probing_ == nullptr && !registering_.has_value() && !memfd_.expired();
+  }
   uid_t user() const { return *user_; }
 
   // By when Serve is to be called even if nothing has come.
@@ -71,7 +75,7 @@ class MemoryPeer {
   bool Proceed(absl::Time now);
   bool TakeRequest(Packet& packet, absl::Time now);
   bool takes_requests() const {
-    return sealing_ == nullptr && probing_ == nullptr && !registering_.has_value();
+    return sealing_ == nullptr && probing_ == nullptr && !registering_.has_value() && memfd_.expired();
   }
   // Whether what is awaited of another process is there.
   bool has_result() const {
@@ -81,7 +85,7 @@ class MemoryPeer {
   // Whether the client is still there while no request of its is taken.
   bool IsThere() const;
   // Takes the memfd if it can be registered.
-  bool RegisterHost(FileDescriptor& memfd, std::uint64_t byte_count, absl::Time now);
+  bool RegisterHost(Memfd memfd, std::uint64_t byte_count, absl::Time now);
   bool RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time now);
   bool EndSealing();
   bool EndProbing();
@@ -102,6 +106,7 @@ class MemoryPeer {
   std::shared_ptr<Sealing> sealing_;
   std::shared_ptr<const Probing> probing_;
   std::optional<Registrar::Handle> registering_;
+  std::weak_ptr<const void> memfd_;  // the last that came, until it is closed
   std::uint64_t sealing_bytes_ = 0;
   std::vector<Registrar::Handle> registrations_;
 };

@@ -83,7 +83,9 @@ void MemorySocket::Await(absl::Duration next_release) {
 
 int MemorySocket::LongestWait(absl::Duration next_release) const {
   const absl::Time now = clock_();
-  const bool looks_again = accept_failed_ || places_.size() > connections_.size();
+  const bool awaits_close =
+      std::ranges::any_of(connections_, [](const auto& connection) { return connection->awaits_close(); });
+  const bool looks_again = accept_failed_ || awaits_close || places_.size() > connections_.size();
   absl::Time first = now + std::min(next_release, looks_again ? kLookForPlaces : absl::InfiniteDuration());
   first = std::min(first, sealer_.deadline(now));
   if (prober_.has_value()) first = std::min(first, prober_->deadline(now));

@@ -113,7 +113,7 @@ absl::Status Registrar::CheckRoom(std::uint64_t byte_count, uid_t user) {
   return absl::OkStatus();
 }
 
-absl::Status Registrar::CheckHost(const FileDescriptor& memfd, std::uint64_t byte_count, uid_t user) {
+absl::Status Registrar::CheckHost(const Memfd& memfd, std::uint64_t byte_count, uid_t user) {
   if (absl::Status status = CheckMemfd(memfd.get(), byte_count); !status.ok()) return status;
   return CheckRoom(byte_count, user);
 }
@@ -137,9 +137,19 @@ absl::StatusOr<Registrar::Handle> Registrar::BeginGpu(const kernels::ProcessMemo
 }
 
 bool Registrar::CanGoOn(const Registration& registration) const {
-  // There is room for all that counts. Only what is being given back may take it.
-  return registration.takes_room ||
-         (registration.byte_count <= limits_.max_bytes - registered_bytes_ && count_ < kMaxMappings);
+  if (registration.takes_room) return true;
+  // There is room for all that counts. Only what is being given back may take it, and then those who came
+  // first are first.
+  std::uint64_t bytes = registered_bytes_;
+  std::size_t count = count_;
+  for (const Registration& earlier : registrations_) {
+    if (!earlier.takes_room) {
+      bytes += earlier.byte_count;
+      ++count;
+    }
+    if (&earlier == &registration) break;
+  }
+  return bytes <= limits_.max_bytes && count <= kMaxMappings;
 }
 
 absl::Status Registrar::Open(Registration& registration) {
@@ -211,7 +221,8 @@ bool Registrar::ReleasePart(Registration& registration) {
   }
   if (registration.mapping.UnmapNext()) return true;
   if (registration.mapping.is_of_large_file()) {
-    leaving_.push_back({registration.byte_count, UnmapElsewhere(std::move(registration.mapping))});
+    leaving_.push_back(
+        {registration.byte_count, UnmapElsewhere(std::move(registration.mapping), registration.user)});
   } else {
     registration.mapping = Mapping();
     Forget(registration.byte_count);

@@ -63,7 +63,7 @@ class Registrar {
 
   // Whether memory could be registered if its memfd were sealed against holes, or the GPU's memory could be
   // read. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY).
-  absl::Status CheckHost(const FileDescriptor& memfd, std::uint64_t byte_count, uid_t user);
+  absl::Status CheckHost(const Memfd& memfd, std::uint64_t byte_count, uid_t user);
   absl::Status CheckGpu(const kernels::ProcessMemory& memory, uid_t user);
 
   // Each checks once more, and then the memory counts. It is to be registered by RegisterNext. The memfd has

@@ -201,6 +201,10 @@ void CloseElsewhere(FileDescriptor descriptor, uid_t owner, std::shared_ptr<cons
   Close({.descriptor = std::move(descriptor), .with = std::move(with)}, owner);
 }
 
+void DestroyElsewhere(std::shared_ptr<const void> last, uid_t owner) {
+  Close({.descriptor = {}, .with = std::move(last)}, owner);
+}
+
 void CloseConnectionElsewhere(FileDescriptor connection, uid_t owner, std::shared_ptr<const void> with) {
   Close({.descriptor = std::move(connection), .is_connection = true, .with = std::move(with)}, owner);
 }

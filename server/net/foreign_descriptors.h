@@ -33,6 +33,9 @@ void CloseElsewhere(FileDescriptor descriptor, uid_t owner, std::shared_ptr<cons
 inline constexpr int kClosersOfOne = 2;
 inline constexpr int kMostClosers = 16;
 
+// Destroys what may take long likewise: the owner waits for the threads that close its descriptors.
+void DestroyElsewhere(std::shared_ptr<const void> last, uid_t owner);
+
 // Likewise a connection of ours to `owner`. What lies on it unread is taken first: else the owner would be
 // told of a reset before it has read what was sent to it.
 void CloseConnectionElsewhere(FileDescriptor connection, uid_t owner,

@@ -222,6 +222,7 @@ void Call::SendOutput(bool is_last) {
 void Call::Send(std::string message, bool is_followed) {
   sending_ = true;
   sending_bytes_ = message.size();
+  held_bytes_ = is_followed ? std::min<std::uint64_t>(message.size(), kMostHeldByTransport) : 0;
   transport_.Send(std::move(message), is_followed);
 }
 
@@ -288,8 +289,8 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
   answered_ = true;
   const absl::Time now = shard_.Now();
   untaken_.Advance(now);
-  pending_answer_.emplace(shard_.service().answers, party_, response.has_value() ? response->size() : 0,
-                          half_closed_);
+  const std::uint64_t answer_bytes = held_bytes_ + (response.has_value() ? response->size() : 0);
+  pending_answer_.emplace(shard_.service().answers, party_, answer_bytes, half_closed_);
   transport_.Answer(status, std::move(response));
   // The client is not kept waiting for what others are told.
   CallRecord record;

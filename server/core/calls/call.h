@@ -46,6 +46,9 @@ class Shard;
 // message, if others may be idle for longer: a client that stalls some must not keep others from asking.
 inline constexpr absl::Duration kCheckIdle = absl::Seconds(2);
 
+// How many bytes of a message that is followed a transport may hold back: gRPC's write buffer.
+inline constexpr std::uint64_t kMostHeldByTransport = 64 << 10;
+
 // What a call asks of its transport. All functions return at once.
 class Transport {
  public:
@@ -158,6 +161,7 @@ class Call {
   bool sending_ = false;                                 // a message that does not end the call is under way
   std::uint64_t output_bytes_ = 0;                       // of such messages, that the client has taken
   std::uint64_t sending_bytes_ = 0;                      // of the one that is under way
+  std::uint64_t held_bytes_ = 0;                         // of the last one, that go out with what follows it
 
   // Of a call of Watch.
   bool asked_ = false;                // its request has come

@@ -86,7 +86,8 @@ std::string BeforeValues(const v1::SegmentResults& results, std::size_t value_by
   std::string message;
   message.reserve(2 * kMaxVarintBytes + inner.size() + value_bytes);
   AppendField(v1::ReduceSegmentsResponse::kResultsFieldNumber, inner.size() + value_bytes, message);
-  return message.append(inner);
+  message.append(inner);
+  return message;
 }
 
 }  // namespace

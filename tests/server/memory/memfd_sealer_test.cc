@@ -26,7 +26,7 @@ class MemfdSealerTest : public testing::Test {
   std::shared_ptr<Sealing> Start(off_t bytes, uid_t user) {
     const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     EXPECT_EQ(ftruncate(fd, bytes), 0);
-    return sealer_.Start(Memfd(FileDescriptor(fd)), user, now_);
+    return sealer_.Start(Memfd(FileDescriptor(fd), std::make_shared<const uid_t>(user)), user, now_);
   }
   void AwaitResult(const Sealing& sealing) {
     while (!sealing.result.has_value()) {
@@ -96,7 +96,8 @@ TEST_F(MemfdSealerTest, WhatNobodyWantsAnyMoreIsNotSealed) {
 TEST(MemfdSealer, WithoutAProcessNothingIsSealed) {
   MemfdSealer sealer({"/nonexistent"}, absl::Seconds(10));
   const auto sealing =
-      sealer.Start(Memfd(FileDescriptor(memfd_create("test", MFD_CLOEXEC))), 0, absl::UnixEpoch());
+      sealer.Start(Memfd(FileDescriptor(memfd_create("test", MFD_CLOEXEC)), std::make_shared<const uid_t>(0)),
+                   0, absl::UnixEpoch());
   ASSERT_TRUE(sealing->result.has_value());
   EXPECT_TRUE(absl::IsUnavailable(*sealing->result)) << *sealing->result;
 }

@@ -24,7 +24,7 @@ constexpr std::uint64_t kPart = kUnmappedBytes;
 Memfd Make(std::uint64_t bytes) {
   FileDescriptor memfd(memfd_create("test", MFD_CLOEXEC));
   EXPECT_EQ(ftruncate(memfd.get(), static_cast<off_t>(bytes)), 0);
-  return Memfd(std::move(memfd));
+  return Memfd(std::move(memfd), std::make_shared<const uid_t>(getuid()));
 }
 
 bool IsOpen(int fd) { return fcntl(fd, F_GETFD) >= 0; }
@@ -51,7 +51,7 @@ TEST(Mapping, IsUnmappedInPartsButForTheLast) {
   EXPECT_TRUE(IsMapped(begin + 2 * kPart));
   EXPECT_FALSE(mapping.UnmapNext());
   EXPECT_EQ(mapping.bytes().size(), 1u);
-  const std::weak_ptr<const void> rest = UnmapElsewhere(std::move(mapping));
+  const std::weak_ptr<const void> rest = UnmapElsewhere(std::move(mapping), getuid());
   EXPECT_TRUE(Becomes([&] { return rest.expired(); }));
   EXPECT_TRUE(mapping.bytes().empty());
   EXPECT_FALSE(IsMapped(begin + 2 * kPart));
@@ -71,6 +71,12 @@ TEST(Mapping, OfAFileNoLargerThanAPartGoesAtOnce) {
   EXPECT_TRUE(Mapping(Make(kPart + 1), 1).is_of_large_file()) << "though little of it is mapped";
 }
 
+TEST(Mapping, OfAFileWithMuchBehindItsEndIsOfALargeOne) {
+  const Memfd memfd = Make(4096);
+  ASSERT_EQ(fallocate(memfd.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(kPart + 4096)), 0);
+  EXPECT_TRUE(Mapping(memfd, 4096).is_of_large_file());
+}
+
 TEST(Mapping, OfNothingThatCanBeMappedIsEmpty) {
   Mapping mapping(Memfd(), 4096);
   EXPECT_TRUE(mapping.bytes().empty());
@@ -85,8 +91,10 @@ TEST(Memfd, OfAnySizeIsClosed) {
   for (int i = 0; i < 10; ++i) {
     std::optional<Memfd> large = Make(kPart + 1);
     const int number = large->get();
+    const std::weak_ptr<const void> open = large->open();
     large.reset();
-    EXPECT_TRUE(Becomes([&] { return !IsOpen(number); }));
+    EXPECT_TRUE(Becomes([&] { return open.expired(); }));
+    EXPECT_FALSE(IsOpen(number));
   }
 }
 

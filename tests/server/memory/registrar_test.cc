@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <memory>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -16,6 +17,8 @@
 
 namespace warpfold::server {
 namespace {
+
+Memfd Own(FileDescriptor memfd) { return Memfd(std::move(memfd), std::make_shared<const uid_t>(0)); }
 
 // Where several users may register, one of them leaves an eighth to others, of either limit.
 class RegistrarTest : public testing::Test {
@@ -31,7 +34,7 @@ class RegistrarTest : public testing::Test {
     EXPECT_EQ(fcntl(memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE), 0);
   }
   // A copy, so that the registrar may close it.
-  Memfd Copy() const { return Memfd(FileDescriptor(fcntl(memfd_.get(), F_DUPFD_CLOEXEC, 0))); }
+  Memfd Copy() const { return Own(FileDescriptor(fcntl(memfd_.get(), F_DUPFD_CLOEXEC, 0))); }
   absl::StatusOr<Registrar::Handle> Add(std::uint64_t bytes, uid_t user) {
     absl::StatusOr<Registrar::Handle> begun = registrar_.BeginHost(Copy(), bytes, user);
     if (!begun.ok()) return begun;
@@ -77,7 +80,7 @@ TEST_F(RegistrarTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   const auto second = registrar_.BeginHost(Copy(), kAlone - 1, kOther);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_FALSE(registrar_.CanGoOn(**second));
-  EXPECT_FALSE(registrar_.CheckHost(memfd_, kMost / 4, kGreedy).ok()) << "the second has that room already";
+  EXPECT_FALSE(registrar_.CheckHost(Copy(), kMost / 4, kGreedy).ok()) << "the second has that room already";
   EXPECT_EQ(registrar_.registered_bytes(), kAlone);
   EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
   EXPECT_EQ(registrar_.registered_bytes(), 0u);
@@ -92,6 +95,26 @@ TEST_F(RegistrarTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   registrar_.Unregister(*third);
   EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
   EXPECT_TRUE(registry_.Find((*Add(kAlone, kOther))->token, absl::Now()).ok());
+}
+
+// Else one who registers little again and again would take what another one waits for.
+TEST_F(RegistrarTest, WhoCameFirstGetsTheRoomFirst) {
+  const absl::StatusOr<Registrar::Handle> first = Add(kMost / 2, kGreedy);
+  ASSERT_TRUE(first.ok()) << first.status();
+  registrar_.Unregister(*first);
+  const auto waits = registrar_.BeginHost(Copy(), kMost / 8 * 5, kOther);
+  const auto small = registrar_.BeginHost(Copy(), 1, kGreedy);
+  ASSERT_TRUE(waits.ok() && small.ok());
+  EXPECT_FALSE(registrar_.CanGoOn(**waits));
+  EXPECT_FALSE(registrar_.CanGoOn(**small)) << "though there is room for it";
+  registrar_.Unregister(*waits);
+  EXPECT_TRUE(registrar_.CanGoOn(**small));
+  const auto again = registrar_.BeginHost(Copy(), kMost / 8 * 5, kOther);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE(*registrar_.RegisterNext(*small));
+  EXPECT_FALSE(registrar_.CanGoOn(**again));
+  EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
+  EXPECT_TRUE(registrar_.CanGoOn(**again));
 }
 
 TEST_F(RegistrarTest, WhatIsReadStaysAndCounts) {
@@ -115,7 +138,7 @@ TEST(Registrar, MuchIsGivenBackInParts) {
   FakeBackend backend;
   MemoryRegistry registry;
   Registrar registrar(backend, registry, {.max_bytes = kBytes});
-  const auto memory = registrar.BeginHost(Memfd(std::move(memfd)), kBytes, 0);
+  const auto memory = registrar.BeginHost(Own(std::move(memfd)), kBytes, 0);
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_FALSE(*registrar.RegisterNext(*memory));
   registrar.Unregister(*memory);
