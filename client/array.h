@@ -76,9 +76,11 @@ struct Spec {
   std::vector<std::string> operators = {};
   // Absent for an array of scalars.
   std::optional<MatrixShape> matrix_shape = std::nullopt;
-  // sum, product and sum_of_squares of integers, and describe's sum: two's complement in the element type
-  // instead of OUT_OF_RANGE.
-  bool wrap_overflow = false;
+  // Where the exact integer value does not fit: true for two's complement in the element type, which sum,
+  // product, sum_of_squares and describe can answer; false for OUT_OF_RANGE, which is refused of operators
+  // that always wrap, matrix_product and affine_compose; absent for what the operator does by itself:
+  // OUT_OF_RANGE, but of those two.
+  std::optional<bool> wrap_overflow = std::nullopt;
   // Float operators: as if the NaN elements were not there.
   bool ignore_nan = false;
   // matrix_product and affine_compose over integers: compute modulo this, 2 to the largest value of the type.

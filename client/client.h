@@ -174,7 +174,8 @@ class Client {
   absl::StatusOr<PartialState> ReducePart(const Spec& spec, ElementType type, std::uint64_t first_element,
                                           std::span<const std::span<const std::byte>> pieces,
                                           const CallOptions& options = {});
-  // The values of the union of adjacent ranges, in array order, at least one: no gap, no overlap.
+  // The values of the union of adjacent ranges, in array order, at least one: no gap, no overlap. Ranges of
+  // no elements do not count, wherever they begin, but for the first.
   // INVALID_ARGUMENT (BAD_STATE) for other states, or if they are not of this spec and type; `ddof` and
   // `overflow`, which only values depend on, may differ.
   absl::StatusOr<Reduction> Merge(const Spec& spec, ElementType type, std::span<const PartialState> states,

@@ -101,6 +101,7 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
   if (!proto_spec.ok()) return proto_spec.status();
   if (states.empty()) return BadState("states: there is none to merge");
   std::vector<v1::PartialState> protos(states.size());
+  std::uint64_t end = 0;  // of the states so far
   for (std::size_t i = 0; i < states.size(); ++i) {
     // No bytes at all would be the state of an empty range: nobody has filled this one.
     const bool readable = !states[i].bytes.empty() && protos[i].ParseFromString(states[i].bytes);
@@ -108,11 +109,15 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
         protos[i].element_count() != states[i].element_count) {
       return BadState(absl::StrCat("states: number ", i, " is not one"));
     }
-    // A server checks the same, but only for states that go to it in one call.
-    if (i > 0 && protos[i].first_element() != protos[i - 1].first_element() + protos[i - 1].element_count()) {
+    // A server checks the same, but only for states that go to it in one call. For it, too, those of no
+    // elements do not count, but for the first: who cuts an array into equal parts may have some beyond its
+    // end.
+    if (i == 0) end = protos[i].first_element();
+    if (protos[i].first_element() != end && protos[i].element_count() > 0) {
       return BadState(absl::StrCat("states: number ", i, " begins at element ", protos[i].first_element(),
                                    ", not where the one before it ends"));
     }
+    end += protos[i].element_count();
   }
   const SliceSource no_data;
   return MergeStates(JobOf(*proto_spec, no_data, options), std::move(protos), return_state);

@@ -61,8 +61,10 @@ std::string CheckAddress(const std::string& address) {
 }
 
 std::string CheckAdminAddress(const std::string& address) {
-  return absl::StartsWith(address, "unix:") ? "must be host:port with a port of 0 to 65535"
-                                            : CheckAddress(address);
+  const std::string complaint = CheckAddress(address);
+  // No page is served on a socket of the file system, and so none is proposed either.
+  const bool names_unix = absl::StartsWith(address, "unix:") || absl::StrContains(complaint, "unix:/path");
+  return names_unix ? "must be host:port with a port of 0 to 65535" : complaint;
 }
 
 // Whether a socket that listens on one of them takes the place of the other's, as far as their texts tell.
@@ -159,7 +161,8 @@ void AddLimits(CLI::App& app, Flags* flags) {
       ->check(CLI::Range(1, 256))
       ->default_str("two for each shard");
   app.add_option("--slot_bytes", flags->slot_bytes,
-                 "Bytes of each of them; a GPU's server takes twice as many more to receive messages into")
+                 "Bytes of each of them, a multiple of 65536, from 65536 to 1073741824; a GPU's server takes "
+                 "twice as many more to receive messages into")
       ->check(CLI::Validator(CheckSlotBytes, "BYTES"))
       ->default_str("what suits the device");
   app.add_option("--cpu_threads", flags->cpu_threads,

@@ -160,7 +160,8 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
     proto.mutable_matrix_shape()->set_rows(spec.matrix_shape->rows);
     proto.mutable_matrix_shape()->set_columns(spec.matrix_shape->columns);
   }
-  if (spec.wrap_overflow) proto.set_overflow_policy(v1::OVERFLOW_POLICY_WRAP);
+  if (spec.wrap_overflow.has_value())
+    proto.set_overflow_policy(*spec.wrap_overflow ? v1::OVERFLOW_POLICY_WRAP : v1::OVERFLOW_POLICY_ERROR);
   if (spec.ignore_nan) proto.set_nan_policy(v1::NAN_POLICY_IGNORE);
   if (spec.modulus.has_value()) proto.set_modulus(*spec.modulus);
   proto.set_ddof(spec.ddof);

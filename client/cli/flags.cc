@@ -129,6 +129,13 @@ void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
   for (CLI::Option* cut : {length, lengths, axis}) cut->excludes(&streams);
 }
 
+// By a callback: add_flag would write false where it is absent, and so name another policy.
+void AddWrap(CLI::App& app, Spec& spec) {
+  app.add_flag_callback(
+      "--wrap", [&spec] { spec.wrap_overflow = true; },
+      "sum, product and sum_of_squares of integers, describe's sum: wrap around");
+}
+
 void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.footer(kReduceFooter);
   // One text: an option of several values would take INPUT for one more.
@@ -144,8 +151,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
              [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
              "Elements are ROWSxCOLUMNS matrices, row-major, of 1x1 to 32x32")
           ->transform(MatrixShapeValidator());
-  app.add_flag("--wrap", flags.spec.wrap_overflow,
-               "sum, product and sum_of_squares of integers, describe's sum: wrap around");
+  AddWrap(app, flags.spec);
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
   app.add_option("--ddof", flags.spec.ddof, "variance, stddev, describe: divide by the count less N")
       ->option_text("N")

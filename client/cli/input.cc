@@ -83,14 +83,18 @@ absl::StatusOr<OpenedFile> OpenNpz(const ReduceFlags& flags, FilePiece piece) {
   const absl::StatusOr<NpzMember> member = NpzMember::Find(piece.file.bytes(), flags.member);
   if (!member.ok()) return member.status();
   piece.member = *member;
-  if (!member->packed) return OpenNpy(flags, std::move(piece), member->bytes);
+  const auto no_npy = [&member] {
+    return Refuse(absl::StrCat("member '", member->name, "' is not an .npy file"));
+  };
+  if (!member->packed)
+    return IsNpy(member->bytes) ? OpenNpy(flags, std::move(piece), member->bytes) : no_npy();
   Unpacker unpacker(*member);
   const auto read = [&unpacker](std::size_t size) {
     return ReadUpTo(size, [&unpacker](std::span<std::byte> buffer) { return unpacker.Read(buffer); });
   };
   const absl::StatusOr<std::string> magic = read(kNpyMagic.size());
   if (!magic.ok()) return magic.status();
-  if (*magic != kNpyMagic) return Refuse("the member is not an .npy file");
+  if (*magic != kNpyMagic) return no_npy();
   const absl::StatusOr<NpyHead> head = ReadNpyHead(read);
   if (!head.ok()) return head.status();
   piece.head_bytes = unpacker.position();

@@ -77,8 +77,11 @@ absl::StatusOr<NpzMember> NpzMember::Find(std::span<const std::byte> archive,
   if (!packed && bytes->size() != chosen->byte_count) {
     return Refuse(absl::StrCat("damaged: member '", chosen->name, "' has two sizes, and is not compressed"));
   }
-  return NpzMember{
-      .packed = packed, .bytes = *bytes, .byte_count = chosen->byte_count, .crc32 = chosen->crc32};
+  return NpzMember{.packed = packed,
+                   .bytes = *bytes,
+                   .byte_count = chosen->byte_count,
+                   .crc32 = chosen->crc32,
+                   .name = chosen->name};
 }
 
 absl::Status NpzMember::CheckStored(absl::Time deadline, const std::stop_token& stop) const {

@@ -34,6 +34,7 @@ struct NpzMember {
   std::span<const std::byte> bytes;  // of the archive
   std::uint64_t byte_count = 0;      // when it is unpacked, as the archive announces it
   std::uint32_t crc32 = 0;           // of the unpacked bytes
+  std::string name = {};
 };
 
 }  // namespace warpfold::cli

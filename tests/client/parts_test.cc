@@ -157,6 +157,22 @@ TEST_F(PartsTest, StatesThatDoNotFollowEachOtherAreRefused) {
   ExpectNotMerged({states[0], forged}, "number 1 is not one");
 }
 
+TEST_F(PartsTest, StatesOfNoElementsDoNotCountButForTheFirst) {
+  const std::vector<float> array = Floats(3 * kCut + 6);
+  const std::vector<PartialState> states = StatesOf(array, 2);
+  ASSERT_EQ(states.size(), 2u);
+  const PartialState empty = ReducePart(0, {}).value();
+  const PartialState beyond = ReducePart(6 * kCut, {}).value();
+  const std::vector<PartialState> with_empty = {empty, states[0], beyond, states[1], beyond, empty};
+  ExpectSameBits(client_->Merge(kSpec, ElementType::kFloat32, with_empty), array);
+  const PartialState whole = client_->MergeToState(kSpec, ElementType::kFloat32, with_empty).value();
+  EXPECT_EQ(whole.first_element, 0u);
+  EXPECT_EQ(whole.element_count, array.size());
+  ExpectSameBits(client_->Merge(kSpec, ElementType::kFloat32, {&whole, 1}), array);
+  ExpectNotMerged({beyond, states[0], states[1]}, "number 1 begins at element");
+  ExpectNotMerged({states[0], beyond, states[0]}, "number 2 begins at element");
+}
+
 TEST_F(PartsTest, StatesOfAnotherQuestionAreRefused) {
   const std::vector<PartialState> states = StatesOf(Floats(4 * kCut), 2);
   EXPECT_EQ(ReasonOf(client_->Merge({.operators = {"min"}}, ElementType::kFloat32, states).status()),

@@ -48,6 +48,7 @@ class ManualPagesTest(unittest.TestCase):
         for flag in flags.server():
             self.assertIn("\\fB" + flag.replace("-", "\\-") + "\\fR", source)
         self.assertIn("From 1 to 256. Default: two for each shard.", source)
+        self.assertIn("multiple of 65536, from 65536 to 1073741824", source)
 
     def test_every_flag_of_the_client(self):
         sections = (_PAGES / "warpfold.1").read_text().split(".SH OPTIONS OF ")

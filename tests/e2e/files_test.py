@@ -218,7 +218,8 @@ class Files(TestCase):
                 text = io.BytesIO()
                 with zipfile.ZipFile(text, "w", compression) as archive:
                     archive.writestr("x.npy", content)
-                self.assert_exit(2, self.reduce(self.file("x.npz", text.getvalue())), "not an .npy file")
+                done = self.reduce(self.file("x.npz", text.getvalue()))
+                self.assert_exit(2, done, "x.npz", "member 'x.npy' is not an .npy file")
 
     def test_damaged_archives(self):
         """A byte that is another one, or bytes that are not there: never a value, and never a crash."""

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that are broken, or say what cannot be: ValueError of every kind of them, and no value."""
 
+import ast
 import io
 import itertools
+import math
 import os
 import struct
 import zipfile
@@ -53,13 +55,55 @@ def test_headers_that_say_what_cannot_be(client, tmp_path, header, version):
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 @pytest.mark.parametrize("shape", ["(6,)", "(2, 3)", "(6, 1)", "()", "(0,)", f"(0, {2**50})"])
 def test_headers_that_are_right(client, tmp_path, version, shape):
-    content = npy(of_shape(shape), version)
+    content = npy(of_shape(shape), version, _DATA[:8 * math.prod(ast.literal_eval(shape))])
     (tmp_path / "x.npy").write_bytes(content)
     archive(tmp_path / "x.npz", content)
     want = 0 if "0" in shape or shape == "()" else 15
     assert client.sum(files.npz(tmp_path / "x.npz", "x")) == want
     if "0" not in shape:  # which NumPy does not map
         assert client.sum(files.npy(tmp_path / "x.npy")) == want
+
+
+@pytest.mark.parametrize("junk", [b"x", npy(of_shape("(6,)"))])
+def test_bytes_behind_the_array(client, tmp_path, junk):
+    for shape in ("(6,)", "(2, 3)", "(0,)", "()"):
+        content = npy(of_shape(shape), data=_DATA[:8 * math.prod(ast.literal_eval(shape))]) + junk
+        (tmp_path / "x.npy").write_bytes(content)
+        with pytest.raises(ValueError, match=rf"x\.npy is no .*: {len(junk)} bytes left over after the"):
+            files.npy(tmp_path / "x.npy")
+        for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            archive(tmp_path / "x.npz", content, compression=compression)
+            with pytest.raises(ValueError, match=rf"'x' .*: {len(junk)} bytes left over after the array"):
+                client.sum(files.npz(tmp_path / "x.npz", "x"))
+
+
+def test_what_is_no_path():
+    for read in (files.npy, lambda path: files.raw(path, "i4"), lambda path: next(files.npz(path, "x"))):
+        for path in (3, None, io.BytesIO(_DATA)):
+            with pytest.raises(TypeError, match=r"named by a path, as 'measurements\.npy', not by "):
+                read(path)
+
+
+@pytest.mark.parametrize("comment", [b"", b"of nothing at all"])
+def test_an_archive_without_members_is_no_elements(client, tmp_path, comment):
+    path = tmp_path / "x"
+    with zipfile.ZipFile(path, "w") as file:
+        file.comment = comment
+    with pytest.raises(ValueError, match="begins as an archive"):
+        files.raw(path, "uint8")
+    for file in (io.BytesIO(path.read_bytes()), Trickle(path.read_bytes())):
+        with pytest.raises(ValueError, match="begins as an archive"):
+            client.sum(file, dtype="uint8")
+    x = numpy.array([0x06054B50, *range(9)], "i4")  # begins as one does by chance
+    x.tofile(path)
+    assert client.sum(files.raw(path, "int32")) == x.sum()
+
+
+def test_a_member_that_is_no_array_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as file:
+        file.writestr("a.txt", "text")
+    with pytest.raises(ValueError, match=r"x\.zip has no array 'a\.txt' of elements"):
+        next(files.npz(tmp_path / "x.zip", "a.txt"))
 
 
 @pytest.mark.parametrize("compression", ["STORED", "DEFLATED", "BZIP2", "LZMA"])
@@ -133,6 +177,23 @@ def test_arrow_streams_that_were_cut(client, tmp_path, legacy):
     with pytest.raises(ValueError, match="x is an Arrow stream without the mark of its end"):
         (tmp_path / "x").write_bytes(whole[:-4 if legacy else -8])
         client.sum(files.arrow(tmp_path / "x", "x"))
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_bytes_behind_an_arrow_stream(client, tmp_path, legacy):
+    pyarrow = pytest.importorskip("pyarrow")
+    for batches in (0, 2):
+        batch = pyarrow.record_batch({"x": numpy.arange(9)})
+        options = pyarrow.ipc.IpcWriteOptions(use_legacy_format=legacy)
+        with pyarrow.ipc.new_stream(tmp_path / "x", batch.schema, options=options) as writer:
+            for _ in range(batches):
+                writer.write_batch(batch)
+        whole = (tmp_path / "x").read_bytes()
+        assert client.sum(files.arrow(tmp_path / "x", "x")) == batches * 36
+        for junk in (b"x", bytes(8), whole):
+            (tmp_path / "x").write_bytes(whole + junk)
+            with pytest.raises(ValueError, match=rf"x has {len(junk)} bytes left over after the Arrow"):
+                client.sum(files.arrow(tmp_path / "x", "x"))
 
 
 class Trickle(io.BytesIO):

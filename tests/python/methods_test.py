@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every method beside NumPy's reduction of its name: values, types, shapes, options."""
 
+import asyncio
 import math
 import pathlib
 import re
@@ -151,6 +152,31 @@ def test_overflow_policy(client):
     with pytest.raises(OverflowError):
         client.sum(x)
     assert client.sum(x, overflow="wrap") == -2**63
+    with pytest.raises(OverflowError):
+        client.sum(x, overflow="error")
+
+
+def test_overflow_is_refused_where_operators_wrap_only_if_it_is_named(client, server):
+    x = numpy.full((3, 2, 2), 2**31 - 1, "int32")
+    pairs = x.reshape(-1, 1, 2)
+    for array, name in ((x, "matrix_product"), (pairs, "affine_compose")):
+        value = client.reduce(array, [name], matrix=True)[name]
+        for overflow in (None, "wrap"):
+            assert (client.reduce(array, [name], matrix=True, overflow=overflow)[name] == value).all()
+        for method in (client.reduce, client.partial):
+            with pytest.raises(ValueError, match="wrap: they report no overflow") as raised:
+                method(array, [name], matrix=True, overflow="error")
+            assert raised.value.reason == "BAD_HEADER"
+            # What is computed modulo a number does not overflow.
+            assert method(array, [name], matrix=True, overflow="error", modulus=7) is not None
+        assert client.reduce(array.astype("float32"), [name], matrix=True, overflow="error")[name].size
+
+    async def awaited():
+        async with warpfold.aio.connect(server.address) as loop:
+            return await loop.reduce(x, ["matrix_product"], matrix=True, overflow="error")
+
+    with pytest.raises(ValueError, match="wrap: they report no overflow"):
+        asyncio.run(awaited())
 
 
 @pytest.mark.parametrize("shape", ((4,), (2, 3), ()))
@@ -216,5 +242,6 @@ def test_empty_arrays(client):
 def test_info(client):
     info = client.info(timeout=60)
     assert info["backend"] in ("cpu", "cuda") and "float32" in info["operators"]["sum"]["scalars"]
-    assert info["limits"]["max_matrix_dimension"] == 32
+    limits = info["limits"]
+    assert limits["max_matrix_dimension"] == 32 and limits["max_first_byte"] >= limits["max_stream_bytes"]
     assert client.is_serving()

@@ -49,6 +49,18 @@ def test_states_can_be_sent_anywhere(client, x):
     assert (states[1].first_element, states[1].element_count) == (512, 19_488)
 
 
+def test_parts_of_no_elements_do_not_count_but_for_the_first(client):
+    x = numpy.arange(1030.0)
+    states = [client.partial(x[at:at + 512], ["sum", "argmax"], at) for at in range(0, 4096, 512)]
+    states.insert(1, client.partial(x[:0], ["sum", "argmax"]))
+    assert dict(client.merge(states)) == dict(client.reduce(x, ["sum", "argmax"]))
+    whole = client.merge_to_state(states)
+    assert (whole.first_element, whole.element_count) == (0, 1030)
+    assert client.merge([whole])["sum"] == x.sum()
+    with pytest.raises(ValueError, match="number 1 begins at element 0"):
+        client.merge([states[-1], states[0]])
+
+
 def test_a_part_needs_no_value(client):
     x = numpy.array([3, 1, 2], "int8")
     states = [client.partial(x[:0], ["min"]), client.partial(x, ["min"])]

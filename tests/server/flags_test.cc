@@ -121,6 +121,7 @@ TEST(FlagsTest, WrongValuesAreNamed) {
       {"--listen=0:0", "--listen: an IPv4 address has four decimal numbers"},
       {"--listen=127.0.0.1:1,0x7f.0.0.1:0", "--listen: an IPv4 address has four decimal numbers"},
       {"--admin_listen=::1:0", "--admin_listen: an IPv6 address stands in brackets"},
+      {"--admin_listen=127.0.0.1", "--admin_listen: must be host:port with a port of 0 to 65535"},
       {"--slots=", "--slots: has no value"},
       {"--listen=", "--listen: has no value"},
       {"--tls_key=/nonexistent/a=", "--tls_key: File does not exist: /nonexistent/a="},

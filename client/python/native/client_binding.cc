@@ -160,8 +160,9 @@ class PieceWriter {
 };
 
 void MakeTask(Task* self, const std::string& type, std::vector<std::string> operators,
-              const std::optional<std::pair<std::uint32_t, std::uint32_t>>& matrix, bool wrap_overflow,
-              bool ignore_nan, std::optional<std::uint64_t> modulus, double ddof, std::string algorithm) {
+              const std::optional<std::pair<std::uint32_t, std::uint32_t>>& matrix,
+              std::optional<bool> wrap_overflow, bool ignore_nan, std::optional<std::uint64_t> modulus,
+              double ddof, std::string algorithm) {
   const std::optional<ElementType> element_type = ElementTypeByName(type);
   if (!element_type.has_value()) throw nb::value_error("no element type has this name");
   Spec spec = {.operators = std::move(operators),
@@ -200,7 +201,7 @@ bool IsServing(Client& client, const CallOptions& settings, const std::stop_sour
 
 void BindClient(nb::module_& module) {
   nb::class_<Task>(module, "Task")
-      .def("__init__", &MakeTask, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
+      .def("__init__", &MakeTask, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(),
            nb::arg().none(), nb::arg(), nb::arg());
   nb::class_<CallOptions>(module, "Settings")
       .def("__init__", &MakeSettings, nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),

@@ -60,6 +60,7 @@ nb::dict LimitsOf(const v1::ServerLimits& limits) {
   dict["idle_timeout_seconds"] = limits.idle_timeout_seconds();
   dict["max_concurrent_reductions"] = limits.max_concurrent_reductions();
   dict["max_matrix_dimension"] = limits.max_matrix_dimension();
+  dict["max_first_byte"] = limits.max_first_byte();
   return dict;
 }
 

@@ -41,9 +41,10 @@ class View:
         a GPU's memory, and elements of more than 8 bytes."""
 
 class Task:
-    """What to compute: type, operators, (rows, columns), wrap, ignore NaN, modulus, ddof, algorithm."""
+    """What to compute: type, operators, (rows, columns), wrap (None where it is not named), ignore NaN,
+    modulus, ddof, algorithm."""
 
-    def __init__(self, type: str, operators: list[str], matrix: tuple[int, int] | None, wrap: bool,
+    def __init__(self, type: str, operators: list[str], matrix: tuple[int, int] | None, wrap: bool | None,
                  ignore_nan: bool, modulus: int | None, ddof: float, algorithm: str, /) -> None: ...
 
 class Settings:

@@ -121,11 +121,12 @@ class Call:
 
 
 def task_of(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | None = None,
-            nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", modulus: int | None = None,
+            nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None, modulus: int | None = None,
             ddof: float = 0, algorithm: str = "") -> _native.Task:
     """TypeError and ValueError for options of another type, or with values that they cannot have."""
     options.choice("nan", nan, "propagate", "ignore")
-    options.choice("overflow", overflow, "error", "wrap")
+    if overflow is not None:
+        options.choice("overflow", overflow, "error", "wrap")
     if modulus is not None:
         modulus = options.whole("modulus", modulus)
     return _task(type_name, operators, matrix, nan, overflow, modulus, options.number("ddof", ddof),
@@ -134,15 +135,16 @@ def task_of(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] 
 
 @functools.lru_cache(maxsize=256)
 def _task(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | None, nan: NanPolicy,
-          overflow: OverflowPolicy, modulus: int | None, ddof: float, algorithm: str) -> _native.Task:
+          overflow: OverflowPolicy | None, modulus: int | None, ddof: float, algorithm: str) -> _native.Task:
     if modulus is not None and not 0 <= modulus < 2**64:
         raise ValueError(f"modulus must be 0 to 2**64 - 1, not {modulus}")
     if not 0 <= ddof < math.inf:
         raise ValueError(f"ddof must be a finite number that is not negative, not {ddof}")
     if matrix is not None and max(matrix) >= 2**32:
         raise ValueError(f"matrices of {matrix[0]} x {matrix[1]} are too large")
-    return _native.Task(type_name, list(operators), matrix, overflow == "wrap", nan == "ignore", modulus,
-                        ddof, algorithm)
+    # What is named goes out as named: operators that always wrap are not computed with "error".
+    wrap = None if overflow is None else overflow == "wrap"
+    return _native.Task(type_name, list(operators), matrix, wrap, nan == "ignore", modulus, ddof, algorithm)
 
 
 # Seconds, as the client library has it.

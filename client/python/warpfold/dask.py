@@ -66,7 +66,7 @@ class Run(NamedTuple):
 
 
 def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[str], *, matrix: bool = False,
-           nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: float = 0,
+           nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None, ddof: float = 0,
            modulus: int | None = None, timeout: float | None = None,
            tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
            tls_key: str | os.PathLike[str] | None = None) -> Any:

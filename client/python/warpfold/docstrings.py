@@ -26,7 +26,8 @@ _ARGUMENTS = {
               "entry by entry, or multiply; they are the same of all pieces.",
     "nan": "\"ignore\" for as if elements that are NaN were not there; indices still count them.",
     "overflow": "\"error\" raises OutOfRangeError (an OverflowError) where the exact integer value does not "
-                "fit, \"wrap\" answers two's complement in the element type.",
+                "fit, \"wrap\" answers two's complement in the element type. None: as \"error\", but "
+                "matrix_product and affine_compose wrap, and are refused with \"error\".",
     "ddof": "a variance or a deviation is over the count of elements less this.",
     "modulus": "matrix_product and affine_compose over integers compute modulo this.",
     "dtype": "the element type of bytes, of a file, or of an iterator of bytes, as \"float32\". Other "

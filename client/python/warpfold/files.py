@@ -8,7 +8,8 @@
     client.sum(iter([warpfold.files.npy("a.npy"), warpfold.files.npy("b.npy")]))
 
 None of them reads a file as a whole: they map it, or are iterators of pieces. Errors: OSError for what cannot
-be read, ValueError for what is not such a file, KeyError for a member or a column that is not there.
+be read, ValueError for what is not such a file or has more in it, KeyError for a member or a column that is
+not there, TypeError for what is no path.
 """
 
 from __future__ import annotations
@@ -35,16 +36,18 @@ _END_MARK_BYTES = (8, 4)
 
 
 def npy(path: Path) -> numpy.ndarray[Any, Any]:
-    """The array of a .npy file, mapped. ValueError for what is none, or has elements that are objects."""
+    """The array of a .npy file, mapped. ValueError for what is none, has elements that are objects, or has
+    bytes behind the array, as of another one."""
     import numpy
 
-    name = os.fspath(path)
+    name = _path(path)
     try:
         with open(name, "rb") as file:
             # Not zipfile.is_zipfile, which looks at the end, where elements may be of an archive, too.
             if file.peek(2)[:2] == b"PK":
                 raise ValueError("it is an archive of arrays: pass warpfold.files.npz(path, member)")
-            _header_of(file)
+            shape, _, dtype = _header_of(file)
+            _check_end(os.fstat(file.fileno()).st_size - file.tell(), shape, dtype)
         return numpy.lib.format.open_memmap(name, mode="r")
     except ValueError as error:
         raise ValueError(f"{name} is no .npy file of elements: {error}") from None
@@ -63,7 +66,7 @@ def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
         raise ValueError("NumPy has no type of this name: pass ml_dtypes.bfloat16, or the open file with "
                          "dtype='bfloat16'")
     kind = numpy.dtype(dtype) if name == "bfloat16" else dtype_of(name)
-    with open(path, "rb") as file:
+    with open(_path(path), "rb") as file:
         begin = file.read(BEGIN_BYTES)
     check_begin(begin)
     if not begin:
@@ -72,8 +75,9 @@ def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
 
 
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
-    """The pieces of one array of a .npz file, unpacked as they are asked for. ValueError for what is none."""
-    where = os.fspath(path)
+    """The pieces of one array of a .npz file, unpacked as they are asked for. ValueError for what is none,
+    and for bytes behind the array."""
+    where = _path(path)
     try:
         with zipfile.ZipFile(where) as archive:
             there = archive.namelist()
@@ -81,7 +85,7 @@ def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
             if name not in there:
                 raise KeyError(f"there is no array {member!r} in {where}")
             with archive.open(name) as file:
-                yield from _npy_pieces(file)
+                yield from _npy_pieces(file, archive.getinfo(name).file_size)
     except Exception as error:
         # Each kind of compression has errors of its own: bzip2's is an OSError, but not the system's.
         is_of_system = getattr(error, "errno", None) is not None
@@ -95,12 +99,13 @@ def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
 def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of a column of an Arrow IPC file (Feather 2), or of a file with an IPC stream.
 
-    ValueError where an element is null, and for a stream without the mark of its end, of which batches may be
-    missing; TypeError for a column whose type is no element type.
+    ValueError where an element is null, for a stream without the mark of its end, of which batches may be
+    missing, and for one with bytes behind it, as of another stream; TypeError for a column whose type is no
+    element type.
     """
     import pyarrow
 
-    with open(path, "rb") as file, pyarrow.memory_map(os.fspath(path)) as source, \
+    with open(_path(path), "rb") as file, pyarrow.memory_map(os.fspath(path)) as source, \
             _ipc_reader(source) as reader:
         # pyarrow itself reads the map, and the process would end where nothing is behind it any more.
         mapping = Mapping(lambda: os.fstat(file.fileno()).st_size, source.size())
@@ -126,6 +131,20 @@ def parquet(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
             yield _column_piece(batch.column(column), column)  # there may be a field of a struct, too
 
 
+def _path(path: Path) -> str:
+    # Numbers are opened as descriptors else.
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"a file is named by a path, as 'measurements.npy', not by {path!r}")
+    return os.fsdecode(path)
+
+
+def _check_end(data_bytes: int, shape: tuple[int, ...], dtype: numpy.dtype[Any]) -> None:
+    """ValueError if there are more bytes than the array's: several may have been saved in one file."""
+    left = data_bytes - math.prod(shape) * dtype.itemsize
+    if left > 0:
+        raise ValueError(f"{left} bytes left over after the array")
+
+
 def _header_of(file: IO[bytes]) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:
     """Shape, whether in Fortran order, and type of an open .npy file. ValueError for what cannot be."""
     import numpy
@@ -148,12 +167,13 @@ def _header_of(file: IO[bytes]) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]
     return shape, fortran, dtype
 
 
-def _npy_pieces(file: IO[bytes]) -> Iterator[numpy.ndarray[Any, Any]]:
+def _npy_pieces(file: IO[bytes], file_bytes: int) -> Iterator[numpy.ndarray[Any, Any]]:
     import numpy
 
     shape, fortran, dtype = _header_of(file)
     if fortran and len(shape) > 1:
         raise ValueError("an array in Fortran order, which is not read in pieces: numpy.load it")
+    _check_end(file_bytes - file.tell(), shape, dtype)
     left = math.prod(shape) * dtype.itemsize
     row_bytes = math.prod(shape[1:]) * dtype.itemsize
     # Rows where these are not huge, so that matrices keep their shape.
@@ -199,6 +219,9 @@ def _batches(reader: Any, source: Any, path: Path) -> Iterator[Any]:
     if source.tell() - end not in _END_MARK_BYTES:
         raise ValueError(f"{os.fspath(path)} is an Arrow stream without the mark of its end: it was cut, or "
                          "its writer was not closed")
+    if left := source.size() - source.tell():
+        raise ValueError(f"{os.fspath(path)} has {left} bytes left over after the Arrow stream: an "
+                         "array is in one stream")
 
 
 def _empty_piece(arrow_type: Any, name: str) -> numpy.ndarray[Any, Any]:

@@ -58,7 +58,7 @@ class Methods(Generic[V, R]):
     _memory: Memory | None = None
 
     def reduce(self, array: Any, operators: Sequence[str], *, matrix: bool = False,
-               nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: float = 0,
+               nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None, ddof: float = 0,
                modulus: int | None = None, algorithm: str = "", **options: Unpack[CallOptions]) -> R:
         """Several operators over one pass of the data: a Result, by the operators' names.
 
@@ -86,7 +86,7 @@ class Methods(Generic[V, R]):
         return result
 
     def sum(self, array: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False,
-            nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error",
+            nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
             **options: Unpack[CommonOptions]) -> V:
         """The sum: exact for integers, as int64 or uint64; of floats in float64. 0 of an empty array.
 
@@ -96,7 +96,7 @@ class Methods(Generic[V, R]):
         return self._total("sum", array, axis, keepdims, dtype, nan, overflow, options)
 
     def prod(self, array: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False,
-             nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error",
+             nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
              **options: Unpack[CommonOptions]) -> V:
         """The product: exact for integers, as int64 or uint64; of floats in float64. 1 of an empty array.
 
@@ -193,8 +193,8 @@ class Methods(Generic[V, R]):
         """The largest magnitude: uint64 of integers, exact, or float64. 0 of an empty array."""
         return self._one("max_abs", array, None, False, options, nan=nan)
 
-    def sum_of_squares(self, array: Any, *, nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error",
-                       **options: Unpack[CallOptions]) -> V:
+    def sum_of_squares(self, array: Any, *, nan: NanPolicy = "propagate",
+                       overflow: OverflowPolicy | None = None, **options: Unpack[CallOptions]) -> V:
         """The sum of squares: exact for integers, as int64 or uint64; of floats in float64."""
         return self._one("sum_of_squares", array, None, False, options, nan=nan, overflow=overflow)
 
@@ -227,7 +227,7 @@ class Methods(Generic[V, R]):
         return self._one("last", array, None, False, options, nan=nan)
 
     def describe(self, array: Any, *, ddof: float = 0, nan: NanPolicy = "propagate",
-                 overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
+                 overflow: OverflowPolicy | None = None, **options: Unpack[CallOptions]) -> V:
         """A Description: count, min, max, sum, mean and variance. An error of no elements."""
         return self._one("describe", array, None, False, options, nan=nan, overflow=overflow, ddof=ddof)
 
@@ -269,7 +269,7 @@ class Methods(Generic[V, R]):
         return value
 
     def _total(self, operator: str, array: Any, axis: Axis, keepdims: bool, dtype: Any, nan: NanPolicy,
-               overflow: OverflowPolicy, options: CommonOptions) -> V:
+               overflow: OverflowPolicy | None, options: CommonOptions) -> V:
         """sum or prod, where `dtype` is the answer's type, or that of elements which do not say it."""
         if dtype is not None and not says_its_type(array):
             return self._one(operator, array, axis, keepdims, {**options, "dtype": dtype}, nan=nan,

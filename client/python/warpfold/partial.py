@@ -61,7 +61,7 @@ class Question:
     operators: tuple[str, ...]
     matrix: tuple[int, int] | None = None
     nan: NanPolicy = "propagate"
-    overflow: OverflowPolicy = "error"
+    overflow: OverflowPolicy | None = None
     ddof: float = 0
     modulus: int | None = None
 
@@ -95,7 +95,7 @@ class Parts(Generic[R, S]):
     """The client's methods for parts of arrays."""
 
     def partial(self, array: Any, operators: Sequence[str], first_element: int = 0, *, matrix: bool = False,
-                nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: float = 0,
+                nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None, ddof: float = 0,
                 modulus: int | None = None, **options: Unpack[CallOptions]) -> S:
         """The PartialState of a part of an array.
 
@@ -192,7 +192,7 @@ class Parts(Generic[R, S]):
 
 
 def question_of(elements: Elements, operators: Sequence[str], matrix: bool, nan: NanPolicy,
-                overflow: OverflowPolicy, ddof: float, modulus: int | None) -> Question:
+                overflow: OverflowPolicy | None, ddof: float, modulus: int | None) -> Question:
     from warpfold.methods import matrix_of
 
     question = Question(elements.type, elements.dtype, operators_of(operators),

@@ -19,6 +19,9 @@ BEGIN_BYTES = 30
 _NPY = b"\x93NUMPY"
 _MEMBER = struct.Struct("<4sHHH16xHH")  # signature, version, flags, method, lengths of the name and the rest
 _LATEST_VERSION = 63
+# An archive without members is nothing but its end: a signature, and numbers that are all 0.
+_EMPTY = b"PK\x05\x06" + bytes(16)
+_EMPTY_BYTES = 22
 _METHODS = frozenset({0, 8, 9, 12, 14, 93, 95, 98})
 
 
@@ -27,13 +30,20 @@ def check_begin(begin: bytes) -> None:
     if begin.startswith(_NPY):
         raise ValueError("there is more in it than elements, it begins as a .npy file, whose header is no "
                          "elements: pass warpfold.files.npy(path)")
-    if len(begin) < BEGIN_BYTES:
-        return
-    signature, version, _, method, name_bytes, _ = _MEMBER.unpack(begin[:BEGIN_BYTES])
-    if signature == b"PK\x03\x04" and version <= _LATEST_VERSION and method in _METHODS and name_bytes > 0:
+    if _is_archive(begin):
         raise ValueError("there is more in it than elements, it begins as an archive, as .npz files are: "
                          "pass warpfold.files.npz(path, member), or numpy.memmap(path, dtype) of a file or "
                          "numpy.frombuffer(piece, dtype) of bytes if its own bytes are meant")
+
+
+def _is_archive(begin: bytes) -> bool:
+    if len(begin) >= _EMPTY_BYTES and begin.startswith(_EMPTY):
+        return True
+    if len(begin) < BEGIN_BYTES:
+        return False
+    signature, version, _, method, name_bytes, _ = _MEMBER.unpack(begin[:BEGIN_BYTES])
+    return (signature == b"PK\x03\x04" and version <= _LATEST_VERSION and method in _METHODS
+            and name_bytes > 0)
 
 
 def blocks_of(file: Any) -> Iterator[bytes]:

@@ -64,6 +64,15 @@ TEST(TranslateTest, SpecIsSentWhole) {
   EXPECT_EQ(ElementBytes(spec, ElementType::kUint64), 96u);
 }
 
+TEST(TranslateTest, AnOverflowPolicyIsSentWhereItIsNamed) {
+  const auto policy = [](std::optional<bool> wrap) {
+    return ToProto({.operators = {"sum"}, .wrap_overflow = wrap}, ElementType::kInt32)->overflow_policy();
+  };
+  EXPECT_EQ(policy(std::nullopt), v1::OVERFLOW_POLICY_UNSPECIFIED);
+  EXPECT_EQ(policy(false), v1::OVERFLOW_POLICY_ERROR);
+  EXPECT_EQ(policy(true), v1::OVERFLOW_POLICY_WRAP);
+}
+
 TEST(TranslateTest, SidesOfMatricesHaveALimit) {
   const auto bytes = [](std::uint32_t rows, std::uint32_t columns) {
     return ElementBytes({.matrix_shape = MatrixShape{rows, columns}}, ElementType::kInt32);

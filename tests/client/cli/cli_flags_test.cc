@@ -63,6 +63,7 @@ TEST(FlagsTest, NumbersAreDecimal) {
   const auto& flags = std::get<ReduceFlags>(std::get<CommandLine>(line).command);
   EXPECT_EQ(flags.iota, 100);
   EXPECT_EQ(flags.streams, 12);
+  EXPECT_EQ(flags.spec.wrap_overflow, std::nullopt) << "an operator that wraps refuses false";
   const std::vector<const char*> bench = {"warpfold",  "bench", "--bytes",       "0070000",
                                           "--callers", "010",   "--chunk_bytes", "04096"};
   const auto load = ParseCommandLine(static_cast<int>(bench.size()), bench.data());
@@ -157,7 +158,8 @@ TEST(FlagsTest, AllFlagsOfReduce) {
   EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "matrix_product"));
   EXPECT_EQ(flags.type, ElementType::kUint32);
   EXPECT_EQ(flags.spec.matrix_shape, (MatrixShape{3, 4}));
-  EXPECT_TRUE(flags.spec.wrap_overflow && flags.spec.ignore_nan && flags.json);
+  EXPECT_EQ(flags.spec.wrap_overflow, true);
+  EXPECT_TRUE(flags.spec.ignore_nan && flags.json);
   EXPECT_EQ(flags.spec.modulus, 97u);
   EXPECT_EQ(flags.streams, 4);
   EXPECT_EQ(flags.random, 10u);
