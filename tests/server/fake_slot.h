@@ -45,6 +45,7 @@ class FakeBehaviour {
   std::atomic<int> piece_starts = 0;    // of them, on pieces
   std::atomic<std::size_t> pieces = 0;  // of all these
   std::atomic<int> starts_across = 0;   // of them, on parts of several memories
+  std::uint64_t segment_capacity = 100;  // of one start
   std::atomic<int> waits = 0;
   std::atomic<int> notices = 0;             // that were asked for
   std::atomic<std::uint64_t> elements = 0;  // of all starts
@@ -216,7 +217,9 @@ class FakeSlot : public kernels::Slot {
   }
 
   // Few enough for tests to see the limit.
-  std::uint64_t SegmentCapacity(const kernels::ReductionPlan&) const override { return 100; }
+  std::uint64_t SegmentCapacity(const kernels::ReductionPlan&) const override {
+    return behaviour_.segment_capacity;
+  }
   absl::Status StartSegments(const kernels::ReductionPlan& reduction,
                              const kernels::SegmentCut& cut) override {
     if (cut.ElementCount() * reduction.element_bytes() > staging_.size()) ++behaviour_.misuses;

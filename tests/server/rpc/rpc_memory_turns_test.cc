@@ -150,9 +150,9 @@ TEST_F(MemoryTurnsTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   absl::SleepFor(2 * kIdle);
   EXPECT_TRUE(absl::IsResourceExhausted(connection_->Allocate(kMaxRegisteredBytes / 4).status()))
       << "it was given the room that the other waits for";
-  EXPECT_TRUE(connection_->Allocate(4096).ok());
   EXPECT_FALSE(is_over);
   backend_.release_goes_on = false;
+  EXPECT_TRUE(connection_->Allocate(4096).ok()) << "behind the other";
   waits.join();
   Await([&] { return socket_->registrar().registered_bytes() == 0; });
 }
