@@ -26,7 +26,7 @@ void Unmap(std::span<const std::byte> bytes) { munmap(const_cast<std::byte*>(byt
 }  // namespace
 
 Memfd::~Memfd() {
-  if (is_open() && IsLarge(get())) CloseElsewhere(std::move(descriptor_), **open_, open_);
+  if (is_open() && (!is_memfd_ || IsLarge(get()))) CloseElsewhere(std::move(descriptor_), **open_, open_);
 }
 
 Mapping::Mapping(const Memfd& memfd, std::uint64_t byte_count) : is_of_large_file_(IsLarge(memfd.get())) {

@@ -28,9 +28,11 @@ inline constexpr std::size_t kUnmappedBytes = std::size_t{64} << 20;
 class Memfd {
  public:
   Memfd() = default;
-  // `owner`, whose memfd it is, lives until it is closed.
-  Memfd(FileDescriptor descriptor, std::shared_ptr<const uid_t> owner)
+  // `owner`, whose memfd it is, lives until it is closed. What a client calls a memfd may be another file:
+  // its close may take for ever.
+  Memfd(FileDescriptor descriptor, std::shared_ptr<const uid_t> owner, bool is_memfd = true)
       : descriptor_(std::move(descriptor)),
+        is_memfd_(is_memfd),
         open_(std::make_shared<const std::shared_ptr<const uid_t>>(std::move(owner))) {}
   Memfd(Memfd&&) = default;
   Memfd& operator=(Memfd&&) = default;
@@ -49,6 +51,7 @@ class Memfd {
 
  private:
   FileDescriptor descriptor_;
+  bool is_memfd_ = true;
   std::shared_ptr<const std::shared_ptr<const uid_t>> open_;
 };
 

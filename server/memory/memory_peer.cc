@@ -56,11 +56,8 @@ bool MemoryPeer::Proceed(absl::Time now) {
   if (received == Received::kNothingYet) return true;
   if (!registrations_.empty()) last_used_ = now;
   if (received == Received::kEnd) return false;
-  if (received != Received::kPacket) {
-    CloseElsewhere(std::move(packet.descriptor), *user_, user_);
-    return false;
-  }
-  return TakeRequest(packet, now);
+  const bool is_memfd = received == Received::kPacket;
+  return TakeRequest(packet, is_memfd, now) && is_memfd;
 }
 
 absl::Time MemoryPeer::deadline() const {
@@ -70,11 +67,11 @@ absl::Time MemoryPeer::deadline() const {
   return is_used ? absl::InfiniteFuture() : last_used_ + idle_;
 }
 
-bool MemoryPeer::TakeRequest(Packet& packet, absl::Time now) {
+bool MemoryPeer::TakeRequest(Packet& packet, bool is_memfd, absl::Time now) {
   // Where it is refused, the next request is taken only when it is closed, which may take long: else a client
   // could have this process run out of descriptors.
   Memfd memfd;
-  if (packet.descriptor.is_open()) memfd = Memfd(std::move(packet.descriptor), user_);
+  if (packet.descriptor.is_open()) memfd = Memfd(std::move(packet.descriptor), user_, is_memfd);
   memfd_ = memfd.open();
   v1::MemoryRequest request;
   if (packet.is_truncated || !request.ParseFromString(packet.bytes)) {

@@ -73,7 +73,8 @@ class MemoryPeer {
  private:
   // These are false as Serve.
   bool Proceed(absl::Time now);
-  bool TakeRequest(Packet& packet, absl::Time now);
+  // `is_memfd`: the descriptor that came with it, if one came, is of a memfd.
+  bool TakeRequest(Packet& packet, bool is_memfd, absl::Time now);
   bool takes_requests() const {
     return sealing_ == nullptr && probing_ == nullptr && !registering_.has_value() && memfd_.expired();
   }

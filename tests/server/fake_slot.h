@@ -42,9 +42,9 @@ class FakeBehaviour {
   std::atomic<bool> ends_in_start = true;  // where it is not blocked
   std::atomic<bool> stuck = false;         // Start does not return, as long as this is so
   std::atomic<int> starts = 0;
-  std::atomic<int> piece_starts = 0;    // of them, on pieces
-  std::atomic<std::size_t> pieces = 0;  // of all these
-  std::atomic<int> starts_across = 0;   // of them, on parts of several memories
+  std::atomic<int> piece_starts = 0;     // of them, on pieces
+  std::atomic<std::size_t> pieces = 0;   // of all these
+  std::atomic<int> starts_across = 0;    // of them, on parts of several memories
   std::uint64_t segment_capacity = 100;  // of one start
   std::atomic<int> waits = 0;
   std::atomic<int> notices = 0;             // that were asked for

@@ -9,15 +9,19 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/error.h"
 #include "client/shared_memory.h"
+#include "server/memory/memfd.h"
 #include "server/memory/memory_socket.h"
+#include "server/net/foreign_descriptors.h"
 #include "tests/server/memory/fake_seals.h"
 #include "tests/server/rpc/memory_socket_fixture.h"
 
@@ -155,6 +159,30 @@ TEST_F(MemoryTurnsTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   EXPECT_TRUE(connection_->Allocate(4096).ok()) << "behind the other";
   waits.join();
   Await([&] { return socket_->registrar().registered_bytes() == 0; });
+}
+
+// Its close may take long. If more were taken meanwhile, they might be all descriptors that the server has.
+TEST_F(MemoryTurnsTest, AfterARefusedMemfdItsClientIsServedOnceItIsClosed) {
+  absl::Notification closes;
+  for (int closer = 0; closer < kClosersOfOne; ++closer) {
+    const auto hang = [&closes](const int*) { closes.WaitForNotification(); };
+    DestroyElsewhere(std::shared_ptr<const int>(nullptr, hang), geteuid());
+  }
+  auto other = MemoryConnection::Open(path_);
+  ASSERT_TRUE(other.ok()) << other.status();
+  const int fd = Memfd(kUnmappedBytes + 4096, false, 0);
+  EXPECT_TRUE(absl::IsInvalidArgument(other->Register(fd, 4096).status())) << "it is not sealed";
+  close(fd);
+  std::atomic<bool> is_over = false;
+  std::thread waits([&] {
+    EXPECT_TRUE(other->Allocate(4096).ok());
+    is_over = true;
+  });
+  absl::SleepFor(2 * kIdle);
+  EXPECT_FALSE(is_over);
+  EXPECT_TRUE(MemoryConnection::Open(path_)->Allocate(4096).ok()) << "others wait with it";
+  closes.Notify();
+  waits.join();
 }
 
 TEST_F(MemoryTurnsTest, WhoLeavesWhileItWaitsForRoomTakesNone) {
