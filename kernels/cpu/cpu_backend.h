@@ -18,8 +18,8 @@ namespace warpfold::kernels::cpu {
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options,
                                                         const InstructionSet& isa = BestInstructionSet());
 
-// What a slot takes of the host's memory: its staging buffer of `slot_bytes` (0: as many as slots have where
-// nobody says how many), and memory for results of segments.
+// A slot takes so many bytes of the host's memory for its staging buffer of `slot_bytes` and for results of
+// segments. Where slot_bytes is 0 the buffer has its usual size (kDefaultSlotBytes).
 std::uint64_t HostBytesOfSlot(std::size_t slot_bytes);
 
 }  // namespace warpfold::kernels::cpu

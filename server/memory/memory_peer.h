@@ -103,7 +103,7 @@ class MemoryPeer {
   HandleProber* const prober_;  // may be null
   const absl::Duration idle_;
   absl::Time last_used_;  // while something was registered, or asked for
-  // Of these at most one is there: what is to be registered next.
+  // At most one of these three has a value: it is the memory that is to be registered next.
   std::shared_ptr<Sealing> sealing_;
   std::shared_ptr<const Probing> probing_;
   std::optional<Registrar::Handle> registering_;
