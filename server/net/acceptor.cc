@@ -16,7 +16,7 @@
 #include "proto/shared/send_buffer.h"
 #include "server/log/logging.h"
 #include "server/net/foreign_descriptors.h"
-#include "server/net/watched_sockets.h"
+#include "server/net/watched_connection.h"
 
 namespace warpfold::server {
 namespace {

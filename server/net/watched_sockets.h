@@ -9,23 +9,18 @@
 // it has ended.
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include <memory>
 
 namespace warpfold::server {
 
-// Watches a plaintext HTTP/2 connection from its first byte on, for as long as it is this descriptor. To be
-// called before anybody reads from it. Connections with descriptors beyond the 65,536th are not watched.
+class WatchedConnection;
+
+// Watches an HTTP/2 connection from its first byte on, for as long as it is this descriptor. To be called
+// before anybody reads from it. Connections with descriptors beyond the 65,536th are not watched.
 void WatchSocket(int descriptor);
 
-// To be called for a connection that is encrypted: an earlier one may have had the same descriptor.
-void LeaveSocketUnwatched(int descriptor);
-
-// Whether the peer, as PeerOf names it, may connect: not while its connections have taken back more calls
-// than they may, or left more behind when they ended, which costs as much.
-bool MayConnect(const std::string& peer);
-
-// How many connections have been closed for what they sent.
-std::uint64_t FloodsClosed();
+// The same for a connection that is encrypted, whose bytes say nothing before they are decrypted: the caller
+// sees to it that the connection is told of them (watched_tls.h).
+std::shared_ptr<WatchedConnection> WatchEncryptedSocket(int descriptor);
 
 }  // namespace warpfold::server

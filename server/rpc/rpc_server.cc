@@ -20,6 +20,7 @@
 #include "server/core/limits.h"
 #include "server/log/logging.h"
 #include "server/net/watched_sockets.h"
+#include "server/net/watched_tls.h"
 #include "server/process/process.h"
 #include "server/rpc/goaway.h"
 #include "server/rpc/transport_settings.h"
@@ -150,11 +151,16 @@ void RpcServer::MakeAcceptor(std::vector<Listener> listeners, std::size_t max_co
   acceptor_ = std::make_unique<Acceptor>(
       std::move(listeners), max_connections, [this](const Listener& listener, int socket, int descriptor) {
         const bool is_plain = tls_ == nullptr || listener.is_unix();
-        (is_plain ? WatchSocket : LeaveSocketUnwatched)(descriptor);
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.listener_fd = socket;
         connection.fd = descriptor;
-        (is_plain ? plain_entrance_ : tls_entrance_)->HandleNewConnection(&connection);
+        if (is_plain) {
+          WatchSocket(descriptor);
+          plain_entrance_->HandleNewConnection(&connection);
+        } else {
+          const TlsHandOver hand_over(descriptor);
+          tls_entrance_->HandleNewConnection(&connection);
+        }
       });
 }
 

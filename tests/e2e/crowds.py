@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floods of one host over many connections, each of which keeps below what one connection may do.
 
-As a program it prints what each does to a server that it starts: python3 crowds.py [SECONDS]. Needs Debian's
-python3-h2 (hpack). Environment: as executables.py.
+As a program it prints what each does to a server that it starts, in plaintext and with TLS:
+python3 crowds.py [SECONDS]. Needs Debian's python3-h2 (hpack). Environment: as executables.py.
 """
 
 import contextlib
 import dataclasses
 import select
 import socket
+import ssl
 import statistics
 import struct
 import sys
@@ -21,8 +22,10 @@ from typing import Callable, Iterator
 import floods
 from executables import Server, warpfold
 from floods import cpu_seconds, frame, resident_bytes
+from keys import make_keys
 
 _TICK_S = 0.1
+_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _UNKNOWN = floods.request_headers("/flood.Service/Method")
 _KNOWN = floods.request_headers("/warpfold.v1.ReductionService/Reduce")
 _LONG_HEADERS = b"".join(b"\x00\x06x-%04d\x7f\x99\x05" % i + b"a" * 792 for i in range(9))
@@ -90,10 +93,10 @@ class Crowd:
     acknowledges: bool = True  # the server's settings
     reads: bool = True
 
-    def flood(self, address: str, seconds: float, source: str = SOURCE) -> int:
+    def flood(self, address: str, seconds: float, trusted: str = "", source: str = SOURCE) -> int:
         """How many of the connections the server has ended meanwhile."""
         with contextlib.ExitStack() as opened:
-            alive = [opened.enter_context(contextlib.closing(floods.connect(address, source=source)))
+            alive = [opened.enter_context(contextlib.closing(floods.connect(address, trusted, source)))
                      for _ in range(self.connections)]
             for connection in alive:
                 if self.acknowledges:
@@ -119,11 +122,11 @@ class Crowd:
         for connection, rest in left.items():
             try:
                 if self.reads:
-                    with contextlib.suppress(BlockingIOError):
+                    with contextlib.suppress(*_NOT_NOW):
                         while connection.recv(65536):
                             pass
                 if rest:
-                    with contextlib.suppress(BlockingIOError):
+                    with contextlib.suppress(*_NOT_NOW):
                         rest = rest[connection.send(rest):]
             except OSError:
                 continue
@@ -139,7 +142,7 @@ class Comings:
     call: Callable[[int], bytes]
     calls: int
 
-    def flood(self, address: str, seconds: float, source: str = SOURCE) -> int:
+    def flood(self, address: str, seconds: float, trusted: str = "", source: str = SOURCE) -> int:
         """How many connections were refused, or ended before they could begin so much."""
         refused, over = [], time.monotonic() + seconds
         piece = floods.ACKNOWLEDGEMENT + b"".join(self.call(1 + 2 * i) for i in range(self.calls))
@@ -147,7 +150,7 @@ class Comings:
         def come_and_go():
             while time.monotonic() < over:
                 try:
-                    with contextlib.closing(floods.connect(address, source=source)) as connection:
+                    with contextlib.closing(floods.connect(address, trusted, source)) as connection:
                         if not connection.recv(65536):
                             raise ConnectionError("refused")
                         connection.sendall(piece)
@@ -224,18 +227,22 @@ class Honest:
             thread.join()
 
 
-def report(crowd: Crowd | Comings, seconds: float) -> None:
-    with tempfile.TemporaryDirectory(prefix="warpfold_crowds_") as folder, \
-            Server(listen=f"127.0.0.1:0,unix:{folder}/s") as server:
+def report(crowd: Crowd | Comings, seconds: float, over_tls: bool) -> None:
+    with contextlib.ExitStack() as opened:
+        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="warpfold_crowds_"))
+        cert, key = make_keys(folder, "server") if over_tls else ("", "")
+        flags = [f"--tls_cert={cert}", f"--tls_key={key}"] if over_tls else []
+        server = opened.enter_context(Server(*flags, listen=f"127.0.0.1:0,unix:{folder}/s"))
         pid = server.process.pid
         with Honest(server) as alone:
             time.sleep(1)
         before, cpu = resident_bytes(pid), cpu_seconds(pid)
         with Honest(server) as beside:
-            cut = crowd.flood(server.address.split(",")[0], seconds)
+            cut = crowd.flood(server.address.split(",")[0], seconds, cert)
             used = cpu_seconds(pid) - cpu
-        print(f"{crowd.name:40} {cut} of {crowd.connections} cut; {before / 2**20:.0f} MiB before, "
-              f"{beside.most_bytes / 2**20:.0f} at most; {used:.1f} s of CPU; a call takes "
+        print(f"{crowd.name:40} {'TLS' if over_tls else 'plaintext'}: {cut} of {crowd.connections} cut; "
+              f"{before / 2**20:.0f} MiB before, {beside.most_bytes / 2**20:.0f} at most; "
+              f"{used:.1f} s of CPU; a call takes "
               f"{1000 * statistics.median(alone.seconds):.0f} ms alone, beside it "
               f"{1000 * statistics.median(beside.seconds):.0f}, {1000 * max(beside.seconds):.0f} at most",
               flush=True)
@@ -243,8 +250,10 @@ def report(crowd: Crowd | Comings, seconds: float) -> None:
 
 
 def main() -> None:
-    for crowd in CROWDS:
-        report(crowd, float(sys.argv[1]) if len(sys.argv) > 1 else 5.0)
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
+    for over_tls in (False, True):
+        for crowd in CROWDS:
+            report(crowd, seconds, over_tls)
 
 
 if __name__ == "__main__":

@@ -160,7 +160,7 @@ class Flood:
             try:
                 connection = opened.enter_context(contextlib.closing(connect(address, trusted, source)))
                 connection.recv(65536)  # the server's settings, which may then be acknowledged
-            except ConnectionError:
+            except (ConnectionError, ssl.SSLError):
                 self.cut = True
                 return
             connection.settimeout(0.2)

@@ -5,13 +5,13 @@
 import contextlib
 import itertools
 import re
-import shutil
 import socket
 import struct
 import subprocess
 import threading
 import time
 import unittest
+from typing import Iterator
 
 import crowds
 import floods
@@ -26,8 +26,21 @@ _TIMEOUT_S = 60  # and the time in which memory comes back
 
 
 class FloodsTest(TestCase):
-    def assert_served(self, server: Server):
-        self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+    """Each flood in plaintext, and encrypted: `trusted` is the file of the server's certificate then."""
+
+    def setUp(self):
+        super().setUp()
+        self.cert, self.key = make_keys(str(self.folder), "server")
+        self.tls = (f"--tls_cert={self.cert}", f"--tls_key={self.key}")
+
+    @contextlib.contextmanager
+    def serving(self, trusted: str, listen: str = "127.0.0.1:0") -> Iterator[Server]:
+        with self.subTest(tls=bool(trusted)), Server(*(self.tls if trusted else ()), listen=listen) as server:
+            yield server
+
+    def assert_served(self, server: Server, trusted: str = ""):
+        trust = ["--tls_ca", trusted] if trusted else []
+        self.assertEqual(value(server.address, "sum", "--iota", "1000", *trust), 499_500)
 
     def test_each_is_cut(self):
         complaints = {floods.resets: "calls that are taken back",
@@ -38,35 +51,36 @@ class FloodsTest(TestCase):
                       floods.settings: "frames that carry nothing",
                       floods.pings: "frames that carry nothing"}
         self.assertEqual(set(complaints), set(floods.FLOODS))
-        for flood, complaint in complaints.items():
-            with self.subTest(flood.__name__), Server() as server:
+        for trusted, (flood, complaint) in itertools.product(("", self.cert), complaints.items()):
+            with self.subTest(flood.__name__), self.serving(trusted) as server:
                 before = resident_bytes(server.process.pid)
-                self.assertTrue(Flood(server.address, flood(), _TIMEOUT_S).cut)
+                self.assertTrue(Flood(server.address, flood(), _TIMEOUT_S, trusted).cut)
                 self.assertLess(resident_bytes(server.process.pid) - before, 100 * _MEBIBYTE)
                 server.await_log(f"closed a connection of 127.0.0.1: it sends {complaint}")
-                self.assert_served(server)
+                self.assert_served(server, trusted)
 
     def test_many_connections_of_one_host_are_one(self):
         """Each takes back fewer calls than one may: 1,343 and 2,128 MiB where that was all that counted."""
-        for crowd in crowds.TAKE_BACK:
-            with self.subTest(crowd.name), Server() as server:
+        for trusted, crowd in itertools.product(("", self.cert), crowds.TAKE_BACK):
+            with self.subTest(crowd.name), self.serving(trusted) as server:
                 before = resident_bytes(server.process.pid)
-                self.assertGreater(crowd.flood(server.address, seconds=3), 0.9 * crowd.connections)
+                self.assertGreater(crowd.flood(server.address, 3, trusted), 0.9 * crowd.connections)
                 self.assertLess(resident_bytes(server.process.pid) - before, 150 * _MEBIBYTE)
                 server.await_log(f"closed a connection of {crowds.SOURCE}: it sends calls that are taken "
                                  "back, as its peer's other connections do")
-                self.assert_served(server)
+                self.assert_served(server, trusted)
                 self.assertNotIn("closed a connection of 127.0.0.1", server.log())
 
     def test_calls_that_are_left_behind_count_as_taken_back(self):
         """1,800 MiB after 6 s, and an honest call took 12, where connections came and went as they liked."""
         unix = f"unix:{self.folder}/s"
-        with Server(listen=f"127.0.0.1:0,{unix}") as server:
-            before = resident_bytes(server.process.pid)
-            self.assertGreater(crowds.COMINGS.flood(server.address.split(",")[0], seconds=4), 100)
-            self.assertLess(resident_bytes(server.process.pid) - before, 500 * _MEBIBYTE)
-            self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
-            server.await_log("calls that a peer has left behind")
+        for trusted in ("", self.cert):
+            with self.serving(trusted, f"127.0.0.1:0,{unix}") as server:
+                before = resident_bytes(server.process.pid)
+                self.assertGreater(crowds.COMINGS.flood(server.address.split(",")[0], 4, trusted), 100)
+                self.assertLess(resident_bytes(server.process.pid) - before, 500 * _MEBIBYTE)
+                self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
+                server.await_log("calls that a peer has left behind")
 
     def test_who_does_not_acknowledge_settings_is_cut(self):
         """Until then gRPC counts none of the calls of a connection."""
@@ -79,15 +93,15 @@ class FloodsTest(TestCase):
     def test_what_connections_may_have_fits_into_the_budget(self):
         """All connections, of two peers, with as many calls as each may have: nobody is cut."""
         unix = f"unix:{self.folder}/s"
-        for crowd in crowds.AS_ALLOWED:
-            with self.subTest(crowd.name), Server(listen=f"127.0.0.1:0,{unix}") as server:
+        for trusted, crowd in itertools.product(("", self.cert), crowds.AS_ALLOWED):
+            with self.subTest(crowd.name), self.serving(trusted, f"127.0.0.1:0,{unix}") as server:
                 tcp = server.address.split(",")[0]
                 server.await_log("memory: at most ")
                 base, connections = (int(re.search(rf"{part} (\d+)", server.log())[1]) * _MEBIBYTE
                                      for part in ("base", "connections"))
                 cut, most = [], 0
-                threads = [threading.Thread(target=lambda to=to: cut.append(crowd.flood(to, 4)))
-                           for to in (tcp, unix)]
+                threads = [threading.Thread(target=lambda *to: cut.append(crowd.flood(*to)), args=to)
+                           for to in ((tcp, 4, trusted), (unix, 4))]
                 for thread in threads:
                     thread.start()
                 while any(thread.is_alive() for thread in threads):
@@ -97,16 +111,16 @@ class FloodsTest(TestCase):
                       f"{(base + connections) / _MEBIBYTE:.0f}")
                 self.assertEqual(cut, [0, 0], server.log())
                 self.assertLess(most, base + connections)
-                self.assertEqual(value(tcp, "sum", "--iota", "1000"), 499_500)
+                self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
 
     def test_more_headers_than_are_counted_are_cut(self):
         """Within gRPC's limits, which are of a frame and of 8 KiB, a call took 45 KiB to 1.6 MiB."""
-        for crowd in crowds.MANY_HEADERS:
+        for trusted, crowd in itertools.product(("", self.cert), crowds.MANY_HEADERS):
             with self.subTest(crowd.name), \
-                    Server(listen=f"127.0.0.1:0,unix:{self.folder}/{crowd.call.__name__}") as server:
+                    self.serving(trusted, f"127.0.0.1:0,unix:{self.folder}/s") as server:
                 tcp, unix = server.address.split(",")
                 before = resident_bytes(server.process.pid)
-                self.assertEqual(crowd.flood(tcp, 4), crowd.connections)
+                self.assertEqual(crowd.flood(tcp, 4, trusted), crowd.connections)
                 self.assertLess(resident_bytes(server.process.pid) - before, 100 * _MEBIBYTE)
                 server.await_log(f"closed a connection of {crowds.SOURCE}: it sends ")
                 self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
@@ -209,14 +223,16 @@ class FloodsTest(TestCase):
             self.assertNotIn("closed a connection of unix:", server.log())
 
     def test_honest_traffic_is_not_cut(self):
-        with Server() as server:
-            for load in (("--method", "array", "--callers", "16"), ("--method", "health", "--callers", "4"),
-                         ("--bytes", "1000000", "--callers", "8"),
-                         ("--bytes", "100000000", "--streams", "4")):
-                done = warpfold("bench", "--target", server.address, *load, "--duration", "1",
-                                "--rounds", "1")
-                self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertNotIn("closed a connection", server.log())
+        loads = (("--method", "array", "--callers", "16"), ("--method", "health", "--callers", "4"),
+                 ("--bytes", "1000000", "--callers", "8"), ("--bytes", "100000000", "--streams", "4"))
+        for trusted in ("", self.cert):
+            trust = ("--tls_ca", trusted) if trusted else ()
+            with self.serving(trusted) as server:
+                for load in loads:
+                    done = warpfold("bench", "--target", server.address, *trust, *load, "--duration", "1",
+                                    "--rounds", "1")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertNotIn("closed a connection", server.log())
 
     def test_over_a_unix_socket_too(self):
         with Server(listen=f"127.0.0.1:0,unix:{self.folder}/s") as server:
@@ -241,29 +257,14 @@ class FloodsTest(TestCase):
         self.assertLessEqual(left / _MEBIBYTE, most / _MEBIBYTE)
 
     def test_memory_comes_back(self):
-        with Server() as server:
-            self.assert_served(server)
-            before = resident_bytes(server.process.pid)
-            for _ in range(5):
-                for flood in floods.FLOODS:
-                    Flood(server.address, flood(), _TIMEOUT_S)
-            self.assert_comes_back(server, 1.5 * before)
-
-    @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
-    def test_memory_comes_back_of_what_is_not_seen(self):
-        """What is encrypted is not looked into; but what such floods take does not stay."""
-        cert, key = make_keys(str(self.folder), "server")
-        with Server(f"--tls_cert={cert}", f"--tls_key={key}") as server:
-            before = resident_bytes(server.process.pid)
-
-            def is_small() -> bool:  # as it stays with a newer gRPC
-                return resident_bytes(server.process.pid) < before + 128 * _MEBIBYTE
-
-            sent = [Flood(server.address, itertools.takewhile(lambda _: is_small(), flood()), 20, cert).bytes
-                    for flood in (floods.resets, floods.empty_data)]
-            self.assertGreater(sum(sent), _MEBIBYTE)
-            # The allocator's arenas keep their ends until their threads free something.
-            self.assert_comes_back(server, before + 64 * _MEBIBYTE)
+        for trusted in ("", self.cert):
+            with self.serving(trusted) as server:
+                self.assert_served(server, trusted)
+                before = resident_bytes(server.process.pid)
+                for _ in range(5):
+                    for flood in floods.FLOODS:
+                        Flood(server.address, flood(), _TIMEOUT_S, trusted)
+                self.assert_comes_back(server, 1.5 * before)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sees what gRPC reads from encrypted connections, once it is decrypted and before gRPC looks at it: this
+// file's source defines SSL_read and SSL_write in place of OpenSSL's (docs/adr/0136). A client that abuses
+// HTTP/2 over TLS finds the connection closed, as it does in plaintext (watched_sockets.h).
+#pragma once
+
+#include <memory>
+
+namespace warpfold::server {
+
+class WatchedConnection;
+
+// Watches an encrypted connection, from its first byte on: the one whose TLS gRPC sets up on this thread
+// while this lives. So gRPC is to be handed the connection over within that time.
+//
+// Threads: one, its own.
+class TlsHandOver {
+ public:
+  explicit TlsHandOver(int descriptor);
+  TlsHandOver(const TlsHandOver&) = delete;
+  TlsHandOver& operator=(const TlsHandOver&) = delete;
+  ~TlsHandOver();
+
+ private:
+  const std::shared_ptr<WatchedConnection> connection_;
+};
+
+}  // namespace warpfold::server
