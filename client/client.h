@@ -221,7 +221,7 @@ class Client {
 
   // Whether the server takes calls, as its standard health service says; of several servers, whether at least
   // one does. An error if none answers. If all answer NOT_SERVING, or none is there, they are asked again,
-  // four times within 400 ms: a server that is restarted answers so, or closes the connection, shortly before
+  // four times within 1.5 s: a server that is restarted answers so, or closes the connection, shortly before
   // its name leads to another one.
   absl::StatusOr<bool> IsServing(const CallOptions& options = {});
 

@@ -25,7 +25,6 @@
 #include "server/core/calls/service.h"
 #include "server/core/slots/crossover.h"
 #include "server/files/allow_file.h"
-#include "server/files/periodic_thread.h"
 #include "server/files/tls_keys.h"
 #include "server/files/tls_renewal.h"
 #include "server/log/call_log.h"
@@ -36,6 +35,7 @@
 #include "server/opening.h"
 #include "server/process/memory_budget.h"
 #include "server/process/memory_return.h"
+#include "server/process/periodic_thread.h"
 #include "server/process/process.h"
 #include "server/process/process_end.h"
 #include "server/rpc/rpc_server.h"
@@ -157,11 +157,13 @@ Crossovers MeasureCrossovers(const Flags& flags, Service& service) {
 // Serves until a signal asks for the end, and drains.
 void Serve(ProcessEnd& end, const Flags& flags, RpcServer& server, CallLog& call_log,
            const MemoryBudget& memory, const Clock& clock) {
-  MemoryReturn memory_return(clock(), memory.total());
-  end.AwaitRequest([&] {
+  MemoryReturn memory_return(clock(), memory);
+  // In the drain, too: clients go on sending what was begun.
+  std::optional<PeriodicThread> upkeep(std::in_place, [&] {
     call_log.SayLeftOut();
     memory_return.TrimIfLarge(clock());
   });
+  end.AwaitRequest();
   TellManager("STOPPING=1");
   Log(LogLevel::kInfo,
       absl::StrCat("draining: ", server.reductions_in_progress(), " reductions in progress"));
@@ -169,6 +171,7 @@ void Serve(ProcessEnd& end, const Flags& flags, RpcServer& server, CallLog& call
   server.Drain(absl::Seconds(flags.drain_seconds));
   end.Unwatch();
   end.EndWithin(kPuttingAway, kDrained);
+  upkeep.reset();
   call_log.SayLeftOut(/*all=*/true);
   Log(LogLevel::kInfo, "drained");
 }

@@ -295,6 +295,8 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     app.parse(std::move(words));
     TakeTargetOfEnvironment(app, line.server);
+    if (bench.parsed() && bench_flags.server.empty() && line.server.targets.size() > 1)
+      throw CLI::ValidationError("--target", "bench loads one server");
   } catch (const CLI::ParseError& error) {
     return Explain(app, error);
   }

@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "client/connections/channel_keeper.h"
 #include "client/connections/target_names.h"
 #include "proto/metadata.h"
 
@@ -89,9 +90,12 @@ absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options
 Connection::Connection(const std::string& target, const ClientOptions& options,
                        std::shared_ptr<Refusals> refusals)
     : channel_(grpc::CreateCustomChannel(
-          target, options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
+          UriOf(target),
+          options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
           Arguments(target, options, sockets_))),
       refusals_(std::move(refusals)) {}
+
+Connection::~Connection() { GiveUp(std::move(channel_)); }
 
 bool Connection::IsReady() const {
   return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
@@ -103,7 +107,7 @@ bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interru
   const auto since_start = [start] { return absl::FromChrono(std::chrono::steady_clock::now() - start); };
   bool asked_to_connect = false;
   absl::Duration asked_next = absl::ZeroDuration();
-  const bool was_ready = channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
+  bool was_ready = channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
   while (!interrupts.stop.stop_requested() && since_start() < pause) {
     if (interrupts.keep_going && since_start() >= asked_next) {
       if (!interrupts.keep_going()) return false;
@@ -111,6 +115,7 @@ bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interru
     }
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY && !was_ready) return true;
+    was_ready = state == GRPC_CHANNEL_READY;  // the old one may go only now
     // gRPC has a timer for this, but gRPC 1.51 sometimes forgets it when several are set at once.
     if (state != GRPC_CHANNEL_READY && !asked_to_connect && since_start() >= pause / 2) {
       grpc::experimental::ChannelResetConnectionBackoff(channel_.get());

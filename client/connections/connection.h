@@ -44,6 +44,10 @@ class Connection {
   // Does not block: connects when it is first used. Connections to the same target share its `refusals`.
   Connection(const std::string& target, const ClientOptions& options,
              std::shared_ptr<Refusals> refusals = std::make_shared<Refusals>());
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  // Does not block either.
+  ~Connection();
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   Refusals& refusals() const { return *refusals_; }

@@ -119,8 +119,14 @@ absl::Status Registrations::TakeTurn(const Patience& patience) {
   while (true) {
     if (absl::Status status = CheckFor(patience); !status.ok()) return status;
     const absl::MutexLock lock(&mutex_);
+    if (!is_free_ && asking_ == std::this_thread::get_id()) {
+      return absl::FailedPreconditionError(
+          "the memory socket is in use by the call that this one interrupts, and would not be free before "
+          "its end");
+    }
     if (!mutex_.AwaitWithTimeout(absl::Condition(&is_free_), patience.Slice())) continue;
     is_free_ = false;
+    asking_ = std::this_thread::get_id();
     return absl::OkStatus();
   }
 }
@@ -138,6 +144,7 @@ void Registrations::EndTurn() {
 bool Registrations::TryEndTurn() {
   const absl::MutexLock lock(&mutex_);
   is_free_ = !IsInStep() || is_full_ || given_back_.empty();
+  asking_ = {};
   return is_free_;
 }
 

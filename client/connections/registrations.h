@@ -11,6 +11,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -44,7 +45,7 @@ class Registrations {
   Registrations& operator=(const Registrations&) = delete;
 
   // To be called once, before all else. Errors of all questions: those of Patience::Check, also before
-  // anything is asked, and FAILED_PRECONDITION in another process.
+  // anything is asked, and FAILED_PRECONDITION in another process, and from within a question's keep_going.
   absl::Status Connect(const CallOptions& options);
 
   // Registers something. The server hangs up on who has had nothing registered for a while (memory.proto),
@@ -93,6 +94,7 @@ class Registrations {
   const pid_t process_ = getpid();
   absl::Mutex mutex_;
   bool is_free_ ABSL_GUARDED_BY(mutex_) = true;            // nobody has the turn
+  std::thread::id asking_ ABSL_GUARDED_BY(mutex_);         // who has it, to ask
   std::uint64_t connections_ ABSL_GUARDED_BY(mutex_) = 0;  // how many there were; the last one is in use
   // How many registrations the last connection has.
   int registered_ ABSL_GUARDED_BY(mutex_) = 0;

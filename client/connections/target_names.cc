@@ -73,6 +73,25 @@ absl::string_view FaultOfTarget(absl::string_view target) {
   return IsPort(*port) ? "" : "a port is a number of 1 to 65535";
 }
 
+std::string UriOf(absl::string_view target) {
+  absl::string_view path = target;
+  if (!absl::ConsumePrefix(&path, "unix:") && !absl::ConsumePrefix(&path, "unix-abstract:")) {
+    return std::string(target);
+  }
+  std::string uri(target.substr(0, target.size() - path.size()));
+  for (const char c : path) {
+    // RFC 3986, section 3.3.
+    const bool stands_for_itself =
+        absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("/-._~!$&'()*+,;=:@", c);
+    if (stands_for_itself) {
+      uri.push_back(c);
+    } else {
+      absl::StrAppend(&uri, "%", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
+    }
+  }
+  return uri;
+}
+
 bool IsOfThisMachine(absl::string_view target) {
   if (absl::StartsWith(target, "unix:") || absl::StartsWith(target, "unix-abstract:")) return true;
   for (const absl::string_view scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {

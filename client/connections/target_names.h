@@ -19,6 +19,10 @@ namespace warpfold {
 // schemes than dns, ipv4, ipv6 and unix only gRPC knows.
 absl::string_view FaultOfTarget(absl::string_view target);
 
+// The name as gRPC takes it. It takes the path of a Unix socket for that of a URI: it would cut off what
+// follows a # or ?, and decode what follows a %, and reach another socket.
+std::string UriOf(absl::string_view target);
+
 // Whether the target is of this machine, by what it is called: 127.*, ::1, localhost, or a Unix socket. Of
 // other addresses that the machine has, their names do not tell.
 bool IsOfThisMachine(absl::string_view target);

@@ -29,26 +29,31 @@ void MakeAllocatorEager() {
 
 }  // namespace
 
-MemoryReturn::MemoryReturn(absl::Time now, std::uint64_t most_bytes)
-    : enough_bytes_(Resident().own_bytes / 4 * 5),
-      much_bytes_(std::max(most_bytes / 2, enough_bytes_)),
+ReturnLevels ReturnLevelsOf(std::uint64_t at_start, const MemoryBudget& budget) {
+  const std::uint64_t stays = std::min(budget.slots + budget.receive + budget.resident, at_start);
+  const std::uint64_t enough = stays + (at_start - stays) / 4 * 5;
+  return {.enough = enough, .much = std::max(stays + (budget.total() - stays) / 2, enough)};
+}
+
+MemoryReturn::MemoryReturn(absl::Time now, const MemoryBudget& budget)
+    : levels_(ReturnLevelsOf(Resident().own_bytes, budget)),
       next_check_(now + kTrimInterval),
       last_return_(now),
       pause_(kTrimInterval),
       cpu_time_(CpuTime()) {}
 
 void MemoryReturn::TrimIfLarge(absl::Time now) {
-  if (Resident().own_bytes > much_bytes_) return ReturnAtOnce(now);
+  if (Resident().own_bytes > levels_.much) return ReturnAtOnce(now);
   if (now < next_check_) return;
   next_check_ = now + kTrimInterval;
   const bool quiet = IsQuiet();
   if (std::exchange(is_eager_, false)) TuneAllocator();
   if (!quiet) pause_ = kTrimInterval;
   if (now - last_return_ < (quiet ? pause_ : kBusyPause)) return;
-  if (Resident().own_bytes <= enough_bytes_) return;
+  if (Resident().own_bytes <= levels_.enough) return;
   last_return_ = now;
   malloc_trim(/*pad=*/0);
-  if (!quiet || Resident().own_bytes <= enough_bytes_) return;
+  if (!quiet || Resident().own_bytes <= levels_.enough) return;
   MakeAllocatorEager();
   is_eager_ = true;
   pause_ = std::min(2 * pause_, kLongestPause);

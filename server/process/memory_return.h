@@ -9,29 +9,39 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "server/process/memory_budget.h"
 
 namespace warpfold::server {
+
+// How much memory of its own the process may hold before some is given back. Bytes.
+struct ReturnLevels {
+  std::uint64_t enough = 0;  // beyond it what is free is given back when there is time
+  std::uint64_t much = 0;    // beyond it at once
+};
+
+// Of a process that has `at_start` when it begins to serve. What is taken at the start and stays (slots,
+// memory to receive into, kept arrays) counts for neither: it may be most of the budget.
+ReturnLevels ReturnLevelsOf(std::uint64_t at_start, const MemoryBudget& budget);
 
 // Threads: one.
 class MemoryReturn {
  public:
-  // To be made when the process has all memory that it needs and starts to serve. `most_bytes`: what it may
-  // hold at most (memory_budget.h).
-  MemoryReturn(absl::Time now, std::uint64_t most_bytes);
+  // To be made when the process has all memory that it needs and starts to serve. `budget`: what it may hold
+  // at most.
+  MemoryReturn(absl::Time now, const MemoryBudget& budget);
 
-  // To be called often. Where the process holds a quarter more memory of its own (what clients have
-  // registered is not) than it had at first, trims what it can: after five seconds of quiet, less and less
-  // often while that does not help, and once a minute while the process is busy. Above half of most_bytes it
-  // trims at once, every 200 ms at most: each thread has an arena of its own, and a client that moves from
-  // thread to thread would fill them all.
+  // To be called often. Where the process holds more memory of its own (what clients have registered is not)
+  // than is enough, a quarter more than it had at first, trims what it can: after five seconds of quiet, less
+  // and less often while that does not help, and once a minute while the process is busy. Where it holds
+  // much, half of what clients may make it hold, it trims at once, every 200 ms at most: each thread has an
+  // arena of its own, and a client that moves from thread to thread would fill them all.
   void TrimIfLarge(absl::Time now);
 
  private:
   bool IsQuiet();
   void ReturnAtOnce(absl::Time now);
 
-  const std::uint64_t enough_bytes_;
-  const std::uint64_t much_bytes_;
+  const ReturnLevels levels_;
   absl::Time next_check_;
   absl::Time last_return_;
   absl::Duration pause_;     // before the next one, while the process is quiet

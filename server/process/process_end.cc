@@ -14,7 +14,6 @@ namespace warpfold::server {
 namespace {
 
 constexpr timespec kSignalInterval = {.tv_sec = 0, .tv_nsec = 10'000'000};
-constexpr auto kMeanwhileInterval = std::chrono::milliseconds(100);
 constexpr auto kOneRequest = std::chrono::milliseconds(200);
 // How long a start may take to come to the point where it hears of a request.
 constexpr auto kHeardWithin = std::chrono::seconds(5);
@@ -60,14 +59,10 @@ void ProcessEnd::Watch(std::function<void()> check) {
   check_ = std::move(check);
 }
 
-void ProcessEnd::AwaitRequest(const std::function<void()>& meanwhile) {
+void ProcessEnd::AwaitRequest() {
   std::unique_lock lock(mutex_);
   is_awaited_ = true;
-  while (!requested_.wait_for(lock, kMeanwhileInterval, [this] { return is_requested_; })) {
-    lock.unlock();
-    meanwhile();
-    lock.lock();
-  }
+  requested_.wait(lock, [this] { return is_requested_; });
 }
 
 void ProcessEnd::EndWithin(absl::Duration timeout, int exit_code) {

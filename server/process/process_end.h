@@ -35,8 +35,8 @@ class ProcessEnd {
   void Watch(std::function<void()> check);
   void Unwatch() { Watch(nullptr); }
 
-  // Blocks until a signal has asked the process to end. Calls `meanwhile` ten times a second.
-  void AwaitRequest(const std::function<void()>& meanwhile);
+  // Blocks until a signal has asked the process to end.
+  void AwaitRequest();
 
   // If the process has not ended by itself within `timeout`, it is ended with this exit code, without
   // waiting for whatever hangs. The last call counts.

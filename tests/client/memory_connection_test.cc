@@ -157,6 +157,21 @@ TEST_F(MemoryConnectionTest, AWaitEndsAsAnyCallsDoes) {
   EXPECT_LT(absl::Now() - start_, kLong);
 }
 
+// As a handler of signals may ask, while its own thread waits.
+TEST_F(MemoryConnectionTest, AQuestionFromWithinAnotherOneDoesNotWaitForItself) {
+  peer_.SetHanging(true);
+  int questions = 0;  // the third one is that of the wait for the answer
+  const auto keep_going = [&] {
+    if (++questions < 3) return true;
+    EXPECT_EQ(CodeOf({.timeout = kLong}), absl::StatusCode::kFailedPrecondition);
+    return false;
+  };
+  EXPECT_EQ(CodeOf({.keep_going = keep_going}), absl::StatusCode::kCancelled);
+  EXPECT_LT(absl::Now() - start_, kLong);
+  peer_.SetHanging(false);
+  EXPECT_TRUE(connection_.Allocate(4096).ok());
+}
+
 TEST_F(MemoryConnectionTest, TheTimeoutCountsWhatTheMemoryItselfTakes) {
   peer_.SetHanging(true);
   int questions = 0;  // 20 a second

@@ -4,9 +4,9 @@
 #
 # check_image.sh BASE DIGEST TOOLS BUILDAH...: checks the image localhost/warpfold, made on top of the archive
 # BASE that has the digest DIGEST, in the store that the command BUILDAH... works on: its configuration, its
-# files, its bill of materials, and that its server starts, answers and drains where it may do hardly
-# anything. TOOLS is the environment of deploy/tools_environment.sh; without it the bill is not validated.
-# Changes the network namespace it runs in.
+# files, its bill of materials, that its server starts, answers and drains where it may do hardly anything,
+# and that it cuts floods. TOOLS is the environment of deploy/tools_environment.sh; without it the bill is not
+# validated. Changes the network namespace it runs in.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=/dev/null
@@ -127,6 +127,13 @@ stop_server() {
   expect "the server's exit code $status" "the server's exit code 0"
 }
 
+# Linked statically, the server has its own recvmsg and SSL_read by other means than a shared one.
+check_watch() {
+  local bin=$1/usr/local/bin
+  WARPFOLD_SERVER=$bin/warpfold-server WARPFOLD_CLI=$bin/warpfold WARPFOLD_DEVICE=cpu \
+    /usr/bin/python3 -B "$here/../e2e/floods_test.py" FloodsTest.test_each_is_cut
+}
+
 ip link set lo up
 check_configuration
 container=$("${buildah[@]}" from --pull-never localhost/warpfold)
@@ -142,4 +149,5 @@ expect "$sum" "sum 499999500000"
 # What the confinement takes away is really gone.
 ! (confined "$root" /bin/sh -c true) 2>/dev/null || fail "there is a shell"
 stop_server
+check_watch "$root"
 echo "The image's server starts as any user without privileges or a shell, reduces and drains"

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import re
 import shutil
+import signal
 import struct
 import time
 import unittest
@@ -124,6 +125,28 @@ class StreamsTest(TestCase):
                 self.assertLess(most, 1.5 * budget(server))
                 trust = ("--tls_ca", cert) if trusted else ()
                 self.assertEqual(value(server.address, "sum", "--iota", "1000", *trust), 499_500)
+
+    def test_nor_do_such_messages_exceed_it_in_a_drain(self):
+        """873 MiB of 535 where nothing was given back to the system after SIGTERM."""
+        flags = ("--max_concurrent_reductions=16", "--max_connections=32", "--drain_seconds=60")
+        with Server(*flags) as server, contextlib.ExitStack() as opened:
+            connections = [opened.enter_context(Connection(server.address)) for _ in range(12)]
+            streams = [connection.begin("/warpfold.v1.ReductionService/Reduce") for connection in connections]
+            for connection in connections:
+                connection.look(0.1)
+            server.process.send_signal(signal.SIGTERM)
+            server.await_log("draining")
+            most = 0
+            for connection, stream in zip(connections, streams):
+                with contextlib.suppress(OSError):
+                    connection.send(stream, struct.pack(">BI", 0, _LONGEST_MESSAGE))
+                    while connection.send(stream, bytes(_MEBIBYTE), patience=10) and \
+                            most < 2 * budget(server):
+                        most = max(most, resident_bytes(server.process.pid))
+                connection.__exit__()
+            print(f"{most / _MEBIBYTE:.0f} MiB at most, of {budget(server) / _MEBIBYTE:.0f}")
+            self.assertEqual(server.process.wait(_TIMEOUT_S), 0)
+            self.assertLess(most, 1.5 * budget(server))
 
     def test_watches_of_a_client_that_half_closes_last(self):
         with Server("--idle_timeout_seconds=1") as server, Connection(server.address) as connection:

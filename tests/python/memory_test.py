@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -213,3 +214,31 @@ def test_asyncio_cancels_what_waits_for_the_memory_socket(near, path):
             assert (await client.empty(3)).shape == kept.shape
 
     asyncio.run(scenario())
+
+
+_CLOSED_BY_A_HANDLER = """
+import signal, sys, warpfold
+address, path = sys.argv[1:]
+for interval in range(1, 200):
+    client = warpfold.connect(address, memory_socket=path)
+    signal.signal(signal.SIGALRM, lambda *unused: client.close())
+    signal.setitimer(signal.ITIMER_REAL, 1e-3 + 13e-6 * interval)
+    try:
+        while True:
+            client.empty(1)
+    except RuntimeError as error:
+        assert "this client is closed" in str(error), error
+"""
+
+
+def test_a_handler_of_a_signal_closes_the_client_that_its_thread_uses(near, path):
+    """It would wait for ever for a lock that its own thread has."""
+    subprocess.run([sys.executable, "-c", _CLOSED_BY_A_HANDLER, near.address, path], check=True, timeout=120)
+
+
+def test_who_closes_a_client_in_the_middle_of_a_call_is_told_so(near, monkeypatch):
+    with warpfold.connect(near.address) as client:
+        monkeypatch.setattr("warpfold.forks.check", client.close)
+        assert client.sum([1, 2]) == 3  # it had begun
+        with pytest.raises(RuntimeError, match="this client is closed"):
+            client.sum([1, 2])

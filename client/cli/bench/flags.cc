@@ -94,7 +94,7 @@ CLI::Validator ChunkValidator() {
 // Refuses segments that do not fit the other flags. --bytes has been completed before.
 void CheckSegments(const BenchFlags& flags) {
   if (flags.segment_length == 0) return;
-  if (flags.method != BenchMethod::kReduce || flags.streams != 1 || flags.baseline) {
+  if (flags.method != BenchMethod::kReduce || flags.streams != 1 || flags.baseline || flags.generated) {
     throw CLI::ValidationError("--segment_length", "only --method reduce has segments, on one stream");
   }
   if (flags.bytes / ElementTypeBytes(flags.type) % flags.segment_length != 0) {

@@ -13,6 +13,7 @@
 #include "client/calls/translate.h"
 #include "client/cli/bench/caller.h"
 #include "client/connections/status.h"
+#include "client/connections/target_names.h"
 #include "warpfold/v1/reduction.grpc.pb.h"
 
 namespace warpfold::cli {
@@ -43,9 +44,10 @@ Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags) {
       server.credentials != nullptr ? server.credentials : grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a socket of its own
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // as the library has it
-  std::shared_ptr<v1::ReductionService::Stub> stub =
-      v1::ReductionService::NewStub(grpc::CreateCustomChannel(server.target(), credentials, arguments));
+  // As the library has it.
+  if (IsOfThisMachine(server.target())) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  std::shared_ptr<v1::ReductionService::Stub> stub = v1::ReductionService::NewStub(
+      grpc::CreateCustomChannel(UriOf(server.target()), credentials, arguments));
   // The operators are known: they were checked with the flags.
   return [stub, flags, spec = *ToProto(SpecOf(flags), flags.type)](
              std::span<const std::byte> array) -> absl::StatusOr<Reduction> {

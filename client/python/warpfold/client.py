@@ -172,10 +172,11 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         return plain.value_of(self._open(), operator, array, spec)
 
     def _open(self) -> _native.Client:
-        if self._native is None:
+        native = self._native  # which another thread, or a signal's handler, may take away
+        if native is None:
             raise RuntimeError("this client is closed")
         forks.check()
-        return self._native
+        return native
 
     def __enter__(self) -> Client:
         return self

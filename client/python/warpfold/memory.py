@@ -21,6 +21,7 @@ from warpfold.element_types import dtype_of, element_type
 from warpfold.errors import (
     CancelledError,
     DeadlineExceededError,
+    FailedPreconditionError,
     ResourceExhaustedError,
     UnavailableError,
     WarpfoldError,
@@ -60,7 +61,8 @@ class Memory:
 
     def __init__(self, path: str | os.PathLike[str]):
         self._path = options.path("memory_socket", path)
-        self._lock = threading.Lock()
+        # A signal's handler may close the client while its own thread has this.
+        self._lock = threading.RLock()
         self._connection: _native.MemoryConnection | None = None
         # Addresses in rising order, and what begins there. Replaced as a whole, so that readers need no lock.
         self._shared: tuple[list[int], list[weakref.ref[_native.SharedMemory]]] = ([], [])
@@ -156,12 +158,12 @@ class Memory:
             end_s = time.monotonic()
             if end_s - begin_s >= _SILENT_S:
                 self._skipped_until = end_s + _SKIPPED_S
-            elif not isinstance(error, (UnavailableError, DeadlineExceededError)):
+            elif not isinstance(error, (UnavailableError, DeadlineExceededError, FailedPreconditionError)):
                 is_full = isinstance(error, ResourceExhaustedError)
                 with self._lock:
                     self._refused.pop(number, None)
                     if len(self._refused) >= _MOST_REFUSED:
-                        del self._refused[next(iter(self._refused))]
+                        self._refused.pop(next(iter(self._refused)), None)
                     self._refused[number] = end_s + (_SKIPPED_S if is_full else _REFUSED_S)
             return None
 
@@ -187,8 +189,9 @@ class Memory:
 
         try:
             with self._lock:
-                if not self._is_closed:
-                    holders[key] = (weakref.ref(array, forget), opened)
+                holders[key] = (weakref.ref(array, forget), opened)
+                if self._is_closed:  # maybe only just, by a signal's handler
+                    holders.clear()
         except TypeError:
             return  # its registration lives as long as the call
 
@@ -213,11 +216,12 @@ class Memory:
         # It may have to wait, for which others, who have timeouts of their own, must not.
         opened = _native.MemoryConnection.open(self._path, settings.native(), stop)
         with self._lock:
-            if self._is_closed:
-                return opened, False  # for this call, which was under way, and for none after it
-            if self._connection is None or self._connection is broken:
-                self._connection = opened
-            return self._connection, self._connection is not opened
+            kept = self._connection
+            if kept is None or kept is broken:
+                self._connection = kept = opened
+            if self._is_closed:  # maybe only just, by a signal's handler
+                self._connection = None  # this call was under way, and is the last
+            return kept, kept is not opened
 
 
 class MemoryOfCall(NamedTuple):

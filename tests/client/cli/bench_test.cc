@@ -152,6 +152,8 @@ TEST(BenchFlagsTest, WhatDoesNotFitTogetherExitsWith2) {
       {"--segment_length", "4", "--method", "health"},
       {"--segment_length", "4", "--streams", "2"},
       {"--segment_length", "4", "--baseline"},
+      {"--segment_length", "4", "--generated"},
+      {"--target", "127.0.0.1:50051,127.0.0.1:50052"},
   };
   for (const std::vector<const char*>& arguments : bad) {
     const auto outcome = Parse(arguments);

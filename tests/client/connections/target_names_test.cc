@@ -53,6 +53,18 @@ TEST(TargetNamesTest, APortHasToBeThere) {
   }
 }
 
+TEST(TargetNamesTest, APathOfAUnixSocketMeansWhatItSays) {
+  EXPECT_EQ(UriOf("unix:/run/a-b_c.d~e@1:2,f"), "unix:/run/a-b_c.d~e@1:2,f");
+  EXPECT_EQ(UriOf("unix:///run/wf"), "unix:///run/wf");
+  EXPECT_EQ(UriOf("unix:/q#2"), "unix:/q%232");
+  EXPECT_EQ(UriOf("unix:/q?x"), "unix:/q%3fx");
+  EXPECT_EQ(UriOf("unix:/%71"), "unix:/%2571");
+  EXPECT_EQ(UriOf("unix-abstract:a b\xc3\xa4"), "unix-abstract:a%20b%c3%a4");
+  for (const char* const other : {"host:1", "dns:///host:1", "[fe80::1%25eth0]:1", "xds:///a?b"}) {
+    EXPECT_EQ(UriOf(other), other);
+  }
+}
+
 TEST(TargetNamesTest, APathOfAUnixSocketHasAtMost107Bytes) {
   const std::string longest = "/" + std::string(106, 'a');
   for (const char* const scheme : {"unix:", "unix://", "unix-abstract:"}) {
