@@ -15,8 +15,8 @@
 // ms for each GiB of host memory on a GPU, or 700 where nobody has written to it. UNAVAILABLE after two
 // minutes without an answer, and from then on. Of CallOptions, the timeout, `stop` and `keep_going` count
 // here, as in other calls, also before the server is asked: what it registers after such an end is given
-// back. `keep_going` must not use the MemoryConnection, whose other questions wait until this one is
-// answered.
+// back. A `keep_going` that uses the MemoryConnection itself gets FAILED_PRECONDITION: other questions wait
+// until this one is answered.
 //
 // Processes: what is here belongs to the process that made it. In one that was forked from it all methods
 // answer FAILED_PRECONDITION, and destructors leave what the parent has registered as it is. A fork takes the

@@ -38,7 +38,9 @@ std::string CheckHost(const std::string& host) {
     const std::string bare = inside.substr(0, inside.find('%'));  // without the interface
     return inet_pton(AF_INET6, bare.c_str(), &ipv6) == 1 ? "" : "no IPv6 address is in the brackets";
   }
-  if (absl::StrContains(host, ':')) return "an IPv6 address stands in brackets, as in [::1]:50051";
+  if (absl::StrContains(host, ':'))
+    return "an IPv6 address stands in brackets, as in [::1]:50051; others are one host:port, without a "
+           "scheme";
   const bool is_short = inet_aton(host.c_str(), &ipv4) != 0 && inet_pton(AF_INET, host.c_str(), &ipv4) != 1;
   return is_short ? "an IPv4 address has four decimal numbers, as in 127.0.0.1:50051" : "";
 }

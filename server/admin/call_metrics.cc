@@ -18,10 +18,11 @@ std::vector<std::string> AllOperators() {
   const auto names = kernels::OperatorNames();
   return {names.begin(), names.end()};
 }
-// Those of the API's .proto files; CANCELLED has no ErrorInfo and counts as its code.
+// Those of the API's .proto files, and the codes that calls end with which have no ErrorInfo: of those that
+// their clients take back, and of probes of services that there are not.
 std::vector<std::string> Reasons() {
   std::vector<std::string> reasons(std::begin(reason::kOfCalls), std::end(reason::kOfCalls));
-  reasons.emplace_back("CANCELLED");
+  reasons.insert(reasons.end(), {"CANCELLED", "NOT_FOUND"});
   return reasons;
 }
 
@@ -83,8 +84,8 @@ void CallMetrics::Add(const CallRecord& record) {
   durations_[method].Add(record.took);
   if (!record.status.ok()) {
     const std::string reason = kernels::ErrorReason(record.status);
-    const bool cancelled = reason.empty() && record.status.code() == absl::StatusCode::kCancelled;
-    count(rejections_[reasons_.IndexOf(cancelled ? "CANCELLED" : reason)]);
+    count(rejections_[reasons_.IndexOf(reason.empty() ? absl::StatusCodeToString(record.status.code())
+                                                      : reason)]);
   }
   if (record.reduction.has_value()) {
     for (const std::string& name : record.reduction->spec().operators) {

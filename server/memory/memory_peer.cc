@@ -49,7 +49,9 @@ bool MemoryPeer::Serve(absl::Time now) {
 }
 
 bool MemoryPeer::Proceed(absl::Time now) {
-  if (has_result()) return sealing_ != nullptr ? EndSealing() : EndProbing();
+  if (has_result()) return sealing_ != nullptr ? EndSealing(now) : EndProbing(now);
+  const bool waits_for_room = registering_.has_value() && !registers();
+  if (waits_for_room && now - began_ >= room_) return GiveUpRoom();
   if (!takes_requests()) return IsThere();
   Packet packet;
   const Received received = Receive(socket_, &packet);
@@ -63,6 +65,7 @@ bool MemoryPeer::Proceed(absl::Time now) {
 absl::Time MemoryPeer::deadline() const {
   // Another peer's Serve may have taken the result from the process' socket, where nothing is left to poll.
   if (has_result() || registers()) return absl::InfinitePast();
+  if (registering_.has_value()) return began_ + room_;
   const bool is_used = !takes_requests() || !registrations_.empty();
   return is_used ? absl::InfiniteFuture() : last_used_ + idle_;
 }
@@ -124,9 +127,9 @@ bool MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time no
   const absl::StatusOr<kernels::ProcessMemory> memory = MemoryOf(request);
   if (!memory.ok()) return Answer(memory.status());
   if (absl::Status status = registrar_.CheckGpu(*memory, *user_); !status.ok()) return Answer(status);
-  if (prober_ == nullptr) return Begin(registrar_.BeginGpu(*memory, *user_));
+  if (prober_ == nullptr) return Begin(registrar_.BeginGpu(*memory, *user_), now);
   probing_ = prober_->Start(*memory, *user_, now);
-  return !has_result() || EndProbing();
+  return !has_result() || EndProbing(now);
 }
 
 bool MemoryPeer::IsThere() const {
@@ -134,22 +137,30 @@ bool MemoryPeer::IsThere() const {
   return poll(&end, 1, 0) == 0;
 }
 
-bool MemoryPeer::EndSealing() {
+bool MemoryPeer::EndSealing(absl::Time now) {
   const std::shared_ptr<Sealing> sealing = std::exchange(sealing_, nullptr);
   if (!sealing->result->ok()) return Answer(*sealing->result);
-  return Begin(registrar_.BeginHost(std::move(sealing->memfd), sealing_bytes_, *user_));
+  return Begin(registrar_.BeginHost(std::move(sealing->memfd), sealing_bytes_, *user_), now);
 }
 
-bool MemoryPeer::EndProbing() {
+bool MemoryPeer::EndProbing(absl::Time now) {
   const std::shared_ptr<const Probing> probing = std::exchange(probing_, nullptr);
   if (!probing->result->ok()) return Answer(*probing->result);
-  return Begin(registrar_.BeginGpu(probing->memory, *user_));
+  return Begin(registrar_.BeginGpu(probing->memory, *user_), now);
 }
 
-bool MemoryPeer::Begin(const absl::StatusOr<Registrar::Handle>& begun) {
+bool MemoryPeer::Begin(const absl::StatusOr<Registrar::Handle>& begun, absl::Time now) {
   if (!begun.ok()) return Answer(begun.status());
   registering_ = *begun;
+  began_ = now;
   return true;
+}
+
+bool MemoryPeer::GiveUpRoom() {
+  registrar_.Unregister(*std::exchange(registering_, std::nullopt));
+  return Answer(kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
+                               "memory that was given back before is not gone yet, and takes the room",
+                               {{"limit", "max_registered_bytes"}}));
 }
 
 bool MemoryPeer::RegisterNext() {

@@ -33,15 +33,17 @@ class MemoryPeer {
   // `registrar`, `sealer` and `prober` must outlive the connection, which `*user` has made at `now`; without
   // a prober nobody reads memory of other processes on the GPU before the backend opens it. `user` lives
   // until the socket is closed, which may be long after the connection's destruction. It ends when it has had
-  // nothing registered for `idle`, and asked for nothing.
+  // nothing registered for `idle`, and asked for nothing. What finds no room waits for it for `room`.
   MemoryPeer(FileDescriptor socket, std::shared_ptr<const uid_t> user, Registrar& registrar,
-             MemfdSealer& sealer, HandleProber* prober, absl::Duration idle, absl::Time now)
+             MemfdSealer& sealer, HandleProber* prober, absl::Duration idle, absl::Duration room,
+             absl::Time now)
       : socket_(std::move(socket)),
         user_(std::move(user)),
         registrar_(registrar),
         sealer_(sealer),
         prober_(prober),
         idle_(idle),
+        room_(room),
         last_used_(now) {}
   MemoryPeer(const MemoryPeer&) = delete;
   MemoryPeer& operator=(const MemoryPeer&) = delete;
@@ -88,10 +90,12 @@ class MemoryPeer {
   // Takes the memfd if it can be registered.
   bool RegisterHost(Memfd memfd, std::uint64_t byte_count, absl::Time now);
   bool RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time now);
-  bool EndSealing();
-  bool EndProbing();
+  bool EndSealing(absl::Time now);
+  bool EndProbing(absl::Time now);
   // Goes on by RegisterNext, or answers why not.
-  bool Begin(const absl::StatusOr<Registrar::Handle>& begun);
+  bool Begin(const absl::StatusOr<Registrar::Handle>& begun, absl::Time now);
+  // Answers that there is still no room.
+  bool GiveUpRoom();
   // Whether the client took the answer: a token, or why there is none.
   bool Answer(const absl::StatusOr<std::string>& token);
   absl::StatusOr<std::string> Unregister(const std::string& token);
@@ -102,11 +106,13 @@ class MemoryPeer {
   MemfdSealer& sealer_;
   HandleProber* const prober_;  // may be null
   const absl::Duration idle_;
+  const absl::Duration room_;
   absl::Time last_used_;  // while something was registered, or asked for
   // At most one of these three has a value: it is the memory that is to be registered next.
   std::shared_ptr<Sealing> sealing_;
   std::shared_ptr<const Probing> probing_;
   std::optional<Registrar::Handle> registering_;
+  absl::Time began_;                 // to register it
   std::weak_ptr<const void> memfd_;  // the last that came, until it is closed
   std::uint64_t sealing_bytes_ = 0;
   std::vector<Registrar::Handle> registrations_;

@@ -109,7 +109,7 @@ void MemorySocket::AcceptAll() {
     if (may_connect) {
       connections_.push_back(std::make_unique<MemoryPeer>(std::move(connection), std::move(user), registrar_,
                                                           sealer_, prober_.has_value() ? &*prober_ : nullptr,
-                                                          options_.idle, clock_()));
+                                                          options_.idle, options_.room, clock_()));
     } else {
       CloseConnectionElsewhere(std::move(connection), *user, user);
     }

@@ -43,6 +43,9 @@ struct MemorySocketOptions {
   // And how long it waits for an answer.
   std::vector<std::string> prober_command = {};
   absl::Duration probing = absl::Seconds(10);
+  // How long a client waits for room. What was given back before takes 0.2 s for each GiB to be gone, unless
+  // its owner keeps it from that.
+  absl::Duration room = absl::Seconds(30);
 };
 
 class MemorySocket {

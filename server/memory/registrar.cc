@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -140,16 +141,43 @@ bool Registrar::CanGoOn(const Registration& registration) const {
   if (registration.takes_room) return true;
   // There is room for all that counts. Only what is being given back may take it, and then those who came
   // first are first.
+  if (WaitsForItsOwn(registration)) return false;
   std::uint64_t bytes = registered_bytes_;
   std::size_t count = count_;
   for (const Registration& earlier : registrations_) {
-    if (!earlier.takes_room) {
+    if (!earlier.takes_room && !WaitsForItsOwn(earlier)) {
       bytes += earlier.byte_count;
       ++count;
     }
     if (&earlier == &registration) break;
   }
   return bytes <= limits_.max_bytes && count <= kMaxMappings;
+}
+
+bool Registrar::WaitsForItsOwn(const Registration& registration) const {
+  std::uint64_t leaving_bytes = 0;
+  std::size_t leaving_count = 0;
+  const auto add_if_own = [&](const auto& leaving) {
+    if (leaving.user != registration.user) return;
+    leaving_bytes += leaving.byte_count;
+    ++leaving_count;
+  };
+  std::ranges::for_each(releases_, add_if_own);
+  std::ranges::for_each(leaving_, add_if_own);
+  if (leaving_count == 0) return false;
+  std::uint64_t bytes = registration.byte_count + leaving_bytes;
+  std::size_t count = 1 + leaving_count;
+  for (const std::list<Registration>* registrations : {&registrations_, &given_back_}) {
+    for (const Registration& other : *registrations) {
+      if (!other.takes_room || other.user != registration.user) continue;
+      bytes += other.byte_count;
+      ++count;
+    }
+  }
+  const auto left = [](std::uint64_t most, std::uint64_t taken) { return most - std::min(most, taken); };
+  return !IsFair(limits_.max_bytes, left(limits_.max_bytes, registered_bytes_ + registration.byte_count),
+                 bytes) ||
+         !IsFair(kMaxMappings, left(kMaxMappings, count_ + 1), count);
 }
 
 absl::Status Registrar::Open(Registration& registration) {
@@ -221,8 +249,8 @@ bool Registrar::ReleasePart(Registration& registration) {
   }
   if (registration.mapping.UnmapNext()) return true;
   if (registration.mapping.is_of_large_file()) {
-    leaving_.push_back(
-        {registration.byte_count, UnmapElsewhere(std::move(registration.mapping), registration.user)});
+    leaving_.push_back({registration.user, registration.byte_count,
+                        UnmapElsewhere(std::move(registration.mapping), registration.user)});
   } else {
     registration.mapping = Mapping();
     Forget(registration.byte_count);

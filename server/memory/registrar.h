@@ -8,7 +8,8 @@
 // reduction of it must not wait for the device to forget it, and what one client has given back keeps others
 // waiting for no more than a part (docs/adr/0135). Limits are for what users have: what is being given back
 // no longer counts for them. It still takes room until it is gone, and memory that needs this room waits for
-// it.
+// it. So does memory of a user that would have more than its share together with what it has given back,
+// which its owner may keep from being gone (docs/adr/0105): others do not wait for that.
 //
 // Threads: one, but for what says otherwise.
 #pragma once
@@ -72,8 +73,8 @@ class Registrar {
   absl::StatusOr<Handle> BeginGpu(const kernels::ProcessMemory& memory, uid_t user);
 
   // Opens the memory, or registers the next part of it; false once there is none left: then it has a token.
-  // To be called only while CanGoOn, which is false where there is no room yet for what was given back before
-  // takes it. Errors are BAD_MEMORY and what the backend says; Unregister is to be called then, too.
+  // To be called only while CanGoOn, which is false where there is no room yet, since what was given back
+  // before takes it. Errors are BAD_MEMORY and what the backend says; Unregister is to be called then, too.
   absl::StatusOr<bool> RegisterNext(Handle registration);
   bool CanGoOn(const Registration& registration) const;
 
@@ -92,6 +93,7 @@ class Registrar {
  private:
   // What a thread that serves nobody unmaps.
   struct Leaving {
+    uid_t user;
     std::uint64_t byte_count;
     std::weak_ptr<const void> rest;
   };
@@ -99,6 +101,8 @@ class Registrar {
   absl::Status CheckRoom(std::uint64_t byte_count, uid_t user);
   // Whether an eighth of `most` would be left, or the user would have half of it at most.
   bool IsFair(std::uint64_t most, std::uint64_t left, std::uint64_t of_user) const;
+  // Whether what its user has given back, and is not gone yet, keeps it from its user's share.
+  bool WaitsForItsOwn(const Registration& registration) const;
   absl::Status Open(Registration& registration);
   // Moves what was unregistered and is read no more to releases_.
   void CollectUnread();

@@ -45,9 +45,11 @@ class FrameWatch {
   static constexpr double kIdleFramesPerSecond = 100;
   static constexpr int kFreeFrames = 4;
   // Data frames of fewer bytes. gRPC keeps some 44 bytes beside those of each frame, which no quota counts,
-  // until the message that they are part of is complete. Small messages have small frames, too: so many of
-  // each call are free, and its last one, and one for each larger frame. The others are counted.
-  static constexpr std::uint32_t kSmallFrame = 1024;
+  // until the message that they are part of is complete and taken. Small messages have small frames, too: so
+  // many of each call are free, and its last one, and one for each larger frame. The others are counted. Of
+  // larger frames what gRPC keeps beside them is a third of what they carry, at most, and no call has more
+  // of that than its window; chunks of a few hundred bytes may come as fast as they can.
+  static constexpr std::uint32_t kSmallFrame = 128;
   static constexpr int kFreeSmallFrames = 2;
   // Window updates. A client that takes results sends one for some tens of KiB; gRPC keeps no memory for
   // them.

@@ -84,6 +84,15 @@ grpc::ByteBuffer BufferOf(std::string bytes) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+// gRPC's own conversion counts nanoseconds from 1970 on, and makes a time of the past of a deadline in 300
+// years, as clients send that mean none.
+absl::Time TimeOf(gpr_timespec deadline) {
+  constexpr std::int64_t kEndlessSeconds = std::int64_t{1} << 33;
+  const gpr_timespec time = gpr_convert_clock_type(deadline, GPR_CLOCK_REALTIME);
+  if (time.tv_sec >= kEndlessSeconds) return absl::InfiniteFuture();
+  return absl::FromUnixSeconds(time.tv_sec) + absl::Nanoseconds(time.tv_nsec);
+}
+
 }  // namespace
 
 void RpcCall::Operation::OnEvent(bool ok) {
@@ -110,7 +119,7 @@ void RpcCall::OnRequested(bool ok) {
   }
   if (shard_.accepting()) Request(shard_);
   const absl::Time deadline =
-      DeadlineOn(shard_.core().service().clock, absl::Now, absl::FromChrono(context_.deadline()));
+      DeadlineOn(shard_.core().service().clock, absl::Now, TimeOf(context_.raw_deadline()));
   std::optional<TraceContext> trace = TraceOf(context_);
   if (trace.has_value()) context_.AddTrailingMetadata("traceresponse", ToTraceresponse(*trace));
   CallerIdentity caller = IdentityOf(context_);

@@ -73,8 +73,10 @@ absl::Status CallTimer::Overdue(absl::Time now, absl::Duration patience) const {
                           {{"seconds", seconds}});
   }
   if (awaiting_client_ && now - progress_ >= limits_.idle) {
-    return LimitError(reason::kIdle, "no bytes came, and no results were taken, for", "idle_timeout_seconds",
-                      limits_.idle);
+    return LimitError(
+        reason::kIdle,
+        "no bytes came, nor the half-close behind the last of them, and no results were taken, for",
+        "idle_timeout_seconds", limits_.idle);
   }
   if (awaiting_client_ && now - pace_begin_ >= 2 * limits_.idle) {
     return LimitError(reason::kRate, absl::StrCat("fewer than ", pace_bytes_, " bytes came in twice"),

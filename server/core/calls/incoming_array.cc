@@ -33,8 +33,9 @@ absl::Status ArrayTooLarge(std::uint64_t max_stream_bytes) {
 
 absl::StatusOr<bool> IncomingArray::Take(ParsedChunk chunk, Message message) {
   const std::uint64_t chunk_bytes = TotalBytes(chunk.data);
-  if (absl::Status status = CheckSize(chunk_bytes); !status.ok()) return status;
-  received_bytes_ += chunk_bytes;
+  const absl::Status status = CheckSize(chunk_bytes);
+  received_bytes_ += chunk_bytes;  // they have come, also where they are refused
+  if (!status.ok()) return status;
   pending_.emplace(Pending{.message = std::move(message), .chunk = std::move(chunk), .crc32c = {}});
   return Place();
 }

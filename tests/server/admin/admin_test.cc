@@ -292,6 +292,22 @@ TEST_F(AdminTest, SeriesStayBoundedWhateverClientsSend) {
   EXPECT_THAT(page, HasSubstr("\nwarpfold_calls_total{method=\"unknown\",code=\"UNIMPLEMENTED\"} 200\n"));
 }
 
+TEST(CallMetricsTest, WhatHasNoReasonCountsByItsCode) {
+  CallMetrics metrics;
+  for (const absl::Status& status : {absl::CancelledError("gone"), absl::NotFoundError("no such service")}) {
+    CallRecord record;
+    record.method = "Check";
+    record.status = status;
+    metrics.Add(record);
+  }
+  Exposition out;
+  metrics.Write(out);
+  for (const char* const reason : {"CANCELLED", "NOT_FOUND"}) {
+    EXPECT_THAT(out.text(),
+                HasSubstr(absl::StrCat("warpfold_rejections_total{reason=\"", reason, "\"} 1\n")));
+  }
+}
+
 TEST(CallMetricsTest, UnheardOfNamesCountAsOther) {
   CallMetrics metrics;
   for (int i = 0; i < 100; ++i) {

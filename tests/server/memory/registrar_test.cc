@@ -97,6 +97,22 @@ TEST_F(RegistrarTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   EXPECT_TRUE(registry_.Find((*Add(kAlone, kOther))->token, absl::Now()).ok());
 }
 
+// Its owner can keep memory that was given back from being gone, and would have all of it in turns.
+TEST_F(RegistrarTest, WhatAUserHasGivenBackCountsForItsShareUntilItIsGone) {
+  const absl::StatusOr<Registrar::Handle> first = Add(kMost / 2, kGreedy);
+  ASSERT_TRUE(first.ok()) << first.status();
+  registrar_.Unregister(*first);
+  const auto most = registrar_.BeginHost(Copy(), kMost / 8 * 3, kGreedy);
+  const auto more = registrar_.BeginHost(Copy(), 1, kGreedy);
+  ASSERT_TRUE(most.ok() && more.ok());
+  ASSERT_TRUE(registrar_.CanGoOn(**most));
+  EXPECT_FALSE(*registrar_.RegisterNext(*most));
+  EXPECT_FALSE(registrar_.CanGoOn(**more)) << "the last eighth is for others";
+  EXPECT_TRUE(Add(kMost / 8, kOther).ok()) << "who do not wait for that";
+  EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
+  EXPECT_TRUE(registrar_.CanGoOn(**more));
+}
+
 // Else one who registers little again and again would take what another one waits for.
 TEST_F(RegistrarTest, WhoCameFirstGetsTheRoomFirst) {
   const absl::StatusOr<Registrar::Handle> first = Add(kMost / 2, kGreedy);

@@ -31,6 +31,7 @@ class MemorySocketTest : public ElsewhereTest {
   static constexpr absl::Duration kIdle = absl::Milliseconds(100);
   static constexpr absl::Duration kSealing = absl::Seconds(2);
   static constexpr absl::Duration kProbing = absl::Seconds(3);
+  static constexpr absl::Duration kRoom = absl::Seconds(5);
 
   // `prober_command` may be empty: then handles of GPU memory are good.
   explicit MemorySocketTest(std::vector<std::string> prober_command = {}) {
@@ -41,7 +42,8 @@ class MemorySocketTest : public ElsewhereTest {
                                       .sealer_command = {"/proc/self/exe", kSealFlag},
                                       .sealing = kSealing,
                                       .prober_command = std::move(prober_command),
-                                      .probing = kProbing},
+                                      .probing = kProbing,
+                                      .room = kRoom},
                                      backend_, service_.memories);
     EXPECT_TRUE(socket.ok()) << socket.status();
     socket_ = *std::move(socket);

@@ -161,6 +161,20 @@ TEST_F(MemoryTurnsTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   Await([&] { return socket_->registrar().registered_bytes() == 0; });
 }
 
+TEST_F(MemoryTurnsTest, WhoWaitsForRoomTooLongIsToldSo) {
+  backend_.release_goes_on = true;
+  EXPECT_TRUE(connection_->Allocate(FakeBackend::kManyBytes + 1).ok());
+  auto other = MemoryConnection::Open(path_);
+  const absl::Time start = absl::Now();
+  const absl::Status status = other->Allocate(kMaxRegisteredBytes - 8192).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  EXPECT_TRUE(info.has_value() && info->reason == "TOO_MUCH_MEMORY") << status;
+  EXPECT_GE(absl::Now() - start, kRoom);
+  EXPECT_TRUE(other->Allocate(4096).ok()) << "it takes no room";
+  backend_.release_goes_on = false;
+}
+
 // Its close may take long. If more were taken meanwhile, they might be all descriptors that the server has.
 TEST_F(MemoryTurnsTest, AfterARefusedMemfdItsClientIsServedOnceItIsClosed) {
   absl::Notification closes;

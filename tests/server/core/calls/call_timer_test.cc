@@ -52,7 +52,9 @@ TEST(CallTimerTest, PatienceMayBeShorterThanTheLimit) {
   EXPECT_EQ(overdue.message(), "the client sent nothing for 2 s") << "which no flag says";
   EXPECT_EQ(ReasonAt(timer, 9), "") << "where nobody says so";
   const absl::Status by_limit = timer.Overdue(After(10), absl::Seconds(20));
-  EXPECT_EQ(by_limit.message(), "no bytes came, and no results were taken, for idle_timeout_seconds = 10");
+  EXPECT_EQ(by_limit.message(),
+            "no bytes came, nor the half-close behind the last of them, and no results were taken, for "
+            "idle_timeout_seconds = 10");
 }
 
 // It came while the client was awaited for what it is sent, and waited for its turn.
