@@ -79,7 +79,7 @@ absl::StatusOr<std::string> PutSession::Response() {
 }
 
 void PutSession::OnNotDelivered() {
-  if (!token_.empty()) service_.residents.Delete(token_).IgnoreError();
+  if (!token_.empty()) service_.residents.Delete(token_, service_.clock()).IgnoreError();
 }
 
 void PutSession::Release() {
@@ -113,7 +113,7 @@ v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest&
 }
 
 absl::Status DeleteArray(Service& service, const v1::DeleteArrayRequest& request) {
-  return service.residents.Delete(request.token());
+  return service.residents.Delete(request.token(), service.clock());
 }
 
 }  // namespace warpfold::server

@@ -180,7 +180,7 @@ std::string ResidentArrays::Publish(const std::shared_ptr<const NamedMemory>& ar
   return token;
 }
 
-absl::Status ResidentArrays::Delete(const std::string& token) {
+absl::Status ResidentArrays::Delete(const std::string& token, absl::Time now) {
   std::shared_ptr<const Array> removed;  // destroyed outside of the lock
   const std::lock_guard lock(mutex_);
   const auto found = published_.find(token);
@@ -188,7 +188,8 @@ absl::Status ResidentArrays::Delete(const std::string& token) {
   removed = std::move(found->second);
   published_.erase(found);
   registry_.Remove(token);
-  return absl::OkStatus();
+  // One that waits for the next sweep is there for nobody: not for who reads it, nor for who deletes it.
+  return removed->IsExpired(now) ? NotFound() : absl::OkStatus();
 }
 
 void ResidentArrays::Expire(absl::Time now) {

@@ -85,8 +85,8 @@ class ResidentArrays {
   // The array is complete: returns its token.
   std::string Publish(const std::shared_ptr<const NamedMemory>& array, absl::Time now);
 
-  // NOT_FOUND (UNKNOWN_MEMORY). Reductions that have begun go on.
-  absl::Status Delete(const std::string& token);
+  // NOT_FOUND (UNKNOWN_MEMORY), also of an array that has expired. Reductions that have begun go on.
+  absl::Status Delete(const std::string& token, absl::Time now);
 
   // Deletes arrays that have outlived their time to live; looks for them once a second at most.
   void Expire(absl::Time now);

@@ -66,7 +66,7 @@ std::string SimulatedArrays::JudgeEnd(Service& service) {
   if (service.residents.List("", now).size() != arrays_.size()) return "arrays are lost, or kept too long";
   for (const auto& [token, array] : arrays_) {
     if (BytesKept(service, token) != array.bytes) return "an array that is kept has changed";
-    if (!service.residents.Delete(token).ok()) return "an array that cannot be deleted";
+    if (!service.residents.Delete(token, now).ok()) return "an array that cannot be deleted";
   }
   const ResidentArrays::Room room = service.residents.room();
   return room.free_bytes == room.bytes ? "" : "room is kept for no array";

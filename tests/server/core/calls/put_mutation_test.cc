@@ -129,7 +129,7 @@ TEST_F(PutMutationTest, WhatIsKeptIsWhatCame) {
           v1::PutArrayResponse response;
           ASSERT_TRUE(response.ParseFromString(*driver.result()));
           ASSERT_EQ(BytesKept(service_, response.token()), *deserved);
-          ASSERT_TRUE(service_.residents.Delete(response.token()).ok());
+          ASSERT_TRUE(service_.residents.Delete(response.token(), service_.clock()).ok());
           ++kept;
         }
       }

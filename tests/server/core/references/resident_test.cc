@@ -120,12 +120,12 @@ TEST_F(ResidentArraysTest, RoomIsGivenBackWhenTheLastReaderGoes) {
   const std::string token = Put(Of(4 * kUnit));
   auto reader = registry_.Find(token, now_);
   ASSERT_TRUE(reader.ok());
-  EXPECT_TRUE(arrays_.Delete(token).ok());
+  EXPECT_TRUE(arrays_.Delete(token, now_).ok());
   EXPECT_EQ(ReasonOf(registry_.Find(token, now_).status()), "UNKNOWN_MEMORY");
   EXPECT_EQ(arrays_.room().free_bytes, kBytes - 4 * kUnit) << "freed under a reader";
   *reader = nullptr;
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);
-  EXPECT_EQ(ReasonOf(arrays_.Delete(token)), "UNKNOWN_MEMORY");
+  EXPECT_EQ(ReasonOf(arrays_.Delete(token, now_)), "UNKNOWN_MEMORY");
 }
 
 TEST_F(ResidentArraysTest, RoomOfAnArrayThatNeverCameIsGivenBack) {
@@ -143,7 +143,7 @@ TEST_F(ResidentArraysTest, QuotaIsOfEachOwner) {
   EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes / 2, "one"), now_).status()), "OWNER_QUOTA");
   const std::string token = Put(Of(kBytes / 2, "two"));
   EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "three"), now_).status()), "RESIDENT_FULL");
-  EXPECT_TRUE(arrays_.Delete(token).ok());
+  EXPECT_TRUE(arrays_.Delete(token, now_).ok());
   Put(Of(kBytes / 2, "two"));
 }
 
@@ -216,8 +216,8 @@ TEST_F(ResidentArraysTest, OnePartyLeavesAnEighthWhateverItsOwners) {
   Put(Of(kBytes / 8, "modest"));
   EXPECT_EQ(arrays_.room().free_bytes, 0u);
   // What is given back counts for nobody.
-  EXPECT_TRUE(arrays_.Delete(first).ok());
-  EXPECT_TRUE(arrays_.Delete(last).ok());
+  EXPECT_TRUE(arrays_.Delete(first, now_).ok());
+  EXPECT_TRUE(arrays_.Delete(last, now_).ok());
   Put(Of(kBytes / 2, "other"));
   Put(greedy(kBytes / 8, "three"));
 }
@@ -226,8 +226,8 @@ TEST_F(ResidentArraysTest, EmptyArraysTakeRoomToo) {
   const std::string first = Put(Of(0, "one"));
   const std::string second = Put(Of(0, "one"));
   EXPECT_EQ(arrays_.room().free_bytes, kBytes - 2 * kUnit);
-  EXPECT_TRUE(arrays_.Delete(first).ok());
-  EXPECT_TRUE(arrays_.Delete(second).ok());
+  EXPECT_TRUE(arrays_.Delete(first, now_).ok());
+  EXPECT_TRUE(arrays_.Delete(second, now_).ok());
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);
   // As many as the room has units for, but for the last eighth.
   const auto greedy = [](std::uint64_t i) { return Of(i % 2, i < 8 ? "one" : "two", 0, "greedy"); };
@@ -263,6 +263,9 @@ TEST_F(ResidentArraysTest, ExpiredArraysAreNotFound) {
   now_ += absl::Seconds(10);
   EXPECT_EQ(ReasonOf(registry_.Find(token, now_).status()), "UNKNOWN_MEMORY");
   EXPECT_EQ(ReasonOf(arrays_.Find(token, now_).status()), "UNKNOWN_MEMORY");
+  // The next sweep is up to a second away: whoever deletes it meanwhile frees its room, and is told the same.
+  EXPECT_EQ(ReasonOf(arrays_.Delete(token, now_)), "UNKNOWN_MEMORY");
+  EXPECT_EQ(arrays_.room().free_bytes, kBytes);
 }
 
 TEST_F(ResidentArraysTest, ExpireByTheirLastUse) {
