@@ -19,7 +19,9 @@
 namespace warpfold::server {
 namespace {
 
-// Runs `command` with `input` as its standard input, no signals held back, and nothing to print to.
+// Runs `command` with `input` as its standard input, no signals held back, and nothing to print to. It has no
+// other descriptor of this process: Boost.Asio accepts connections that others would inherit, and a client
+// that reads one to its end would wait for the end of the process as well.
 pid_t Spawn(const std::vector<std::string>& command, const FileDescriptor& input) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -30,6 +32,7 @@ pid_t Spawn(const std::vector<std::string>& command, const FileDescriptor& input
   for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
     posix_spawn_file_actions_addopen(&actions, output, "/dev/null", O_WRONLY, 0);
   }
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;

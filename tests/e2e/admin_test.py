@@ -64,6 +64,21 @@ class PagesTest(TestCase):
                                   capture_output=True, check=False, timeout=60)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
+    def test_a_connection_ends_with_its_answer(self):
+        """A process that sealed memory had it as well, and kept it open for the 10 s until it ended."""
+        memory = f"--memory_socket={self.folder}/m"
+        with Server(_ADMIN, memory) as server:
+            host, port = admin_of(server).rsplit(":", 1)
+            with socket.create_connection((host, int(port)), timeout=5) as connection:
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+                self.assertIn(b"ok", connection.recv(4096))
+                done = warpfold("bench", "--target", server.address, "--source=memory", memory,
+                                "--memory_bytes=4096", "--bytes=4096", "--duration=0.01", "--warm_up=0")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                while connection.recv(4096):
+                    pass
+
     def test_not_ready_while_it_drains(self):
         with Server(_ADMIN, "--drain_seconds=60") as server:
             admin = admin_of(server)

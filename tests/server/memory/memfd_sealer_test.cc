@@ -80,6 +80,17 @@ TEST_F(MemfdSealerTest, ProcessesThatHaveNothingToDoEnd) {
   EXPECT_TRUE(next->result->ok()) << *next->result;
 }
 
+TEST_F(MemfdSealerTest, ProcessesInheritNothing) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);  // without O_CLOEXEC
+  AwaitResult(*Start(4096, kUser));
+  EXPECT_EQ(processes(), 1u);
+  close(ends[1]);
+  pollfd reader = {.fd = ends[0], .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&reader, 1, 0), 1) << "the process has the other end, too";
+  close(ends[0]);
+}
+
 TEST_F(MemfdSealerTest, WhatNobodyWantsAnyMoreIsNotSealed) {
   std::vector<std::shared_ptr<Sealing>> hanging;
   for (std::size_t i = 0; i < MemfdSealer::kProcessesOfOneUser; ++i) hanging.push_back(Start(kHangs, kUser));
