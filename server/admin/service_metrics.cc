@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/admin/service_metrics.h"
 
-#include <sys/resource.h>
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,11 +134,9 @@ void WriteProcess(Exposition& out) {
   out.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", Resident().bytes);
   out.Gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.",
             Seconds(StartTime()));
-  rlimit files = {};
-  getrlimit(RLIMIT_NOFILE, &files);
-  out.Gauge("process_max_fds", "Maximum number of open file descriptors.", std::uint64_t{files.rlim_cur});
-  out.Gauge("process_open_fds", "Number of open file descriptors.",
-            std::uint64_t{files.rlim_cur} - FreeDescriptors());
+  out.Gauge("process_max_fds", "Maximum number of open file descriptors.", DescriptorLimit());
+  if (const std::optional<std::uint64_t> open = OpenDescriptors(); open.has_value())
+    out.Gauge("process_open_fds", "Number of open file descriptors.", *open);
 }
 
 }  // namespace warpfold::server

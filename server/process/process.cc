@@ -18,9 +18,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <latch>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -37,6 +37,9 @@ namespace {
 constexpr std::size_t kMostFileBytes = 4 << 20;
 
 const absl::Time kStart = absl::FromChrono(std::chrono::system_clock::now());
+
+// Open from the start: memory is counted, and given back, also when descriptors have run out.
+const int kMemoryCounts = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 
 }  // namespace
 
@@ -59,14 +62,23 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-std::size_t FreeDescriptors() {
+std::uint64_t DescriptorLimit() {
   rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+std::optional<std::uint64_t> OpenDescriptors() {
   std::error_code error;
   const std::filesystem::directory_iterator open("/proc/self/fd", error);
-  const auto count = error ? 0 : std::distance(begin(open), end(open));
-  const auto used = static_cast<rlim_t>(count);
-  return limit.rlim_cur > used ? static_cast<std::size_t>(limit.rlim_cur - used) : 0;
+  // All are in use, so that there is none to count them by.
+  if (error == std::errc::too_many_files_open) return DescriptorLimit();
+  if (error) return std::nullopt;
+  return static_cast<std::uint64_t>(std::distance(begin(open), end(open)));
+}
+
+std::size_t FreeDescriptors() {
+  const std::uint64_t limit = DescriptorLimit();
+  return static_cast<std::size_t>(limit - std::min(limit, OpenDescriptors().value_or(0)));
 }
 
 void IgnoreSignals() {
@@ -120,11 +132,13 @@ absl::Duration CpuTime() {
 // The second number of this file counts the resident pages, the third those of them that are of files and of
 // shared memory (proc(5)).
 ResidentMemory Resident() {
-  std::ifstream file("/proc/self/statm");
+  char text[256] = {};
+  if (pread(kMemoryCounts, text, sizeof(text) - 1, 0) <= 0) return {};
+  std::istringstream numbers(text);
   std::uint64_t all_pages = 0;
   std::uint64_t resident_pages = 0;
   std::uint64_t shared_pages = 0;
-  file >> all_pages >> resident_pages >> shared_pages;
+  numbers >> all_pages >> resident_pages >> shared_pages;
   const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   return {.bytes = resident_pages * page_bytes,
           .own_bytes = (resident_pages - std::min(shared_pages, resident_pages)) * page_bytes};

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -32,7 +33,12 @@ void LeaveLocksUnchecked();
 
 // Raises the limit on open files to what the system allows.
 void RaiseFileLimit();
-// How many more files the process may open.
+// How many files the process may have open.
+std::uint64_t DescriptorLimit();
+// How many it has open: the limit where there is no descriptor left to count them by, nothing where the
+// system does not tell (without /proc).
+std::optional<std::uint64_t> OpenDescriptors();
+// How many more it may open, all of them where the system does not tell how many are open.
 std::size_t FreeDescriptors();
 
 // RESOURCE_EXHAUSTED if the process cannot have so many more threads. Makes them, and ends them again.

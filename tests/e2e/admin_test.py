@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of --admin_listen, as probes, scrapes and people see them."""
 
+import contextlib
+import http.client
+import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -54,6 +58,22 @@ class PagesTest(TestCase):
                 page = samples(get(admin, "/metrics")[1])
                 self.assertGreater(page[used], 0)
                 self.assertGreater(page['warpfold_device_temperature_celsius{device="cuda:0"}'], 0)
+
+    def test_metrics_of_a_process_that_has_no_descriptor_left(self):
+        """The open ones, which an alert compares with the limit, were none, and the memory nothing."""
+        with Server(_ADMIN) as server, \
+                contextlib.closing(http.client.HTTPConnection(admin_of(server), timeout=60)) as connection:
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+            files = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+            before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (files, before[1]))
+            connection.request("GET", "/metrics")
+            page = samples(connection.getresponse().read().decode())
+            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, before)
+            self.assertEqual(page["process_max_fds"], files)
+            self.assertGreaterEqual(page["process_open_fds"], files)
+            self.assertGreater(page["process_resident_memory_bytes"], 2**20)
 
     @unittest.skipUnless(shutil.which("promtool"), "needs promtool")
     def test_promtool_finds_nothing_to_say(self):
