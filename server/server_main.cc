@@ -161,6 +161,7 @@ void Serve(ProcessEnd& end, const Flags& flags, RpcServer& server, CallLog& call
   // In the drain, too: clients go on sending what was begun.
   std::optional<PeriodicThread> upkeep(std::in_place, [&] {
     call_log.SayLeftOut();
+    SayLinesLeftOut();
     memory_return.TrimIfLarge(clock());
   });
   end.AwaitRequest();
@@ -173,6 +174,7 @@ void Serve(ProcessEnd& end, const Flags& flags, RpcServer& server, CallLog& call
   end.EndWithin(kPuttingAway, kDrained);
   upkeep.reset();
   call_log.SayLeftOut(/*all=*/true);
+  SayLinesLeftOut(/*all=*/true);
   Log(LogLevel::kInfo, "drained");
 }
 

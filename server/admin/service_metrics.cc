@@ -31,9 +31,12 @@ void WriteConnections(Exposition& out, const AdminSources& sources) {
   out.Counter("warpfold_connections_total", "Connections that were accepted.", connections.accepted);
   out.Family(
       "warpfold_connections_refused_total", "counter",
-      "Connections that were closed beyond --max_connections or a peer's half of it (limit), and for a "
-      "flood of frames (flood).");
+      "Connections that were closed: at once, beyond --max_connections or a peer's half of it (limit), of a "
+      "peer that has taken back or left behind more calls than it may (left_calls), or where no descriptor "
+      "was left (descriptors); and later, for a flood of frames (flood).");
   out.Sample({{"reason", "limit"}}, connections.beyond_limit);
+  out.Sample({{"reason", "left_calls"}}, connections.left_calls);
+  out.Sample({{"reason", "descriptors"}}, connections.no_descriptors);
   out.Sample({{"reason", "flood"}}, connections.floods);
   out.Counter("warpfold_grpc_errors_total",
               "Errors that gRPC logged, most often of strangers who failed to shake hands.",

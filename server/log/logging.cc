@@ -85,25 +85,23 @@ std::string DropNotice(spdlog::formatter& formatter, std::int64_t dropped) {
   return LineOf(formatter, spdlog::details::log_msg("", spdlog::level::warn, text));
 }
 
-std::atomic<std::int64_t> grpc_errors = 0;
-
-// Any client can cause errors of gRPC's, as by a handshake that is none: they are sampled, and no more than
-// warnings.
-bool AdmitErrorOfGrpc() {
+LogSampler& Sampler() {
   static LogSampler& sampler = *new LogSampler;  // there may be lines until the process ends
-  static const Clock& clock = *new Clock(MonotonicClock());
-  const absl::Time now = clock();
-  for (const auto& [kind, lines] : sampler.TakeLeftOut(now)) {
-    spdlog::log(spdlog::level::warn, "{}", PayloadOf(absl::StrCat(kind, ": ", lines, " more errors")));
-  }
-  return sampler.Admit("gRPC", now);
+  return sampler;
 }
+
+absl::Time Now() {
+  static const Clock& clock = *new Clock(MonotonicClock());
+  return clock();
+}
+
+std::atomic<std::int64_t> grpc_errors = 0;
 
 void LogFromGrpc(bool is_error, absl::string_view message) {
   if (is_error) ++grpc_errors;
-  const spdlog::level::level_enum level = is_error ? spdlog::level::warn : spdlog::level::debug;
-  if (!spdlog::should_log(level) || (is_error && !AdmitErrorOfGrpc())) return;
-  spdlog::log(level, "{}", PayloadOf(absl::StrCat("gRPC: ", message)));
+  // Any client can cause errors of gRPC's, as by a handshake that is none: they are no more than warnings.
+  if (is_error) return LogSampled("errors of gRPC's", absl::StrCat("gRPC: ", message));
+  if (IsLogged(LogLevel::kDebug)) Log(LogLevel::kDebug, absl::StrCat("gRPC: ", message));
 }
 
 // Has what the libraries log come to LogFromGrpc.
@@ -149,6 +147,16 @@ void SetUpLogging(LogFormat format, LogLevel level) {
 
 void Log(LogLevel level, absl::string_view message) {
   spdlog::log(kLevels[static_cast<int>(level)], "{}", PayloadOf(message));
+}
+
+void LogSampled(const std::string& kind, absl::string_view message) {
+  if (IsLogged(LogLevel::kWarning) && Sampler().Admit(kind, Now())) Log(LogLevel::kWarning, message);
+}
+
+void SayLinesLeftOut(bool all) {
+  for (const auto& [kind, lines] : Sampler().TakeLeftOut(all ? absl::InfiniteFuture() : Now())) {
+    Log(LogLevel::kWarning, absl::StrCat("left out ", lines, " more lines: ", kind));
+  }
 }
 
 void LogEvent(LogLevel level, const char* event, std::function<LogFields()> make_fields, std::size_t bytes) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "server/flags.h"
@@ -24,6 +25,14 @@ void SetUpLogging(LogFormat format, LogLevel level);
 // Writes a line: the event "message" with that text. From any thread. The only way to the log: the logging
 // library's headers cost every source that includes them ten seconds of compilation.
 void Log(LogLevel level, absl::string_view message);
+
+// Writes a warning of what any client can cause thousands of times in a second: the first ten lines of a kind
+// in each second. The others are counted. `kind` says what they are, in few words that are not the client's.
+void LogSampled(const std::string& kind, absl::string_view message);
+
+// Says how many lines of each kind LogSampled has left out in seconds that are over. To be called now and
+// then, and with `all` at the end.
+void SayLinesLeftOut(bool all = false);
 
 // Writes a line of fields. `event` is a word that programs can look for. `make_fields` is called on a thread
 // of the log's own, soon or never, and owns what it needs: `bytes`, about. Lines beyond 4 MiB that wait are

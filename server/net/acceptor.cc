@@ -23,7 +23,6 @@ namespace {
 
 // Before the next try when the system is short of memory or descriptors.
 constexpr auto kAcceptPause = std::chrono::milliseconds(10);
-constexpr auto kTellInterval = std::chrono::seconds(1);
 constexpr auto kPollInterval = std::chrono::seconds(1);
 
 int OpenReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
@@ -61,8 +60,10 @@ ConnectionCounts Acceptor::counts() const {
   return {.open = open_,
           .limit = max_connections_,
           .accepted = accepted_,
-          .beyond_limit = refused_,
-          .floods = FloodsClosed()};
+          .floods = FloodsClosed(),
+          .beyond_limit = beyond_limit_,
+          .left_calls = left_calls_,
+          .no_descriptors = no_descriptors_};
 }
 
 void Acceptor::Run() {
@@ -117,7 +118,12 @@ bool Acceptor::AcceptAll(const Listener& listener, int socket) {
 void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
   const std::string peer = PeerOf(descriptor);
   // The last free descriptors are kept for gRPC, which ends the process when it gets none.
-  if (!connections_.HasRoom(peer) || !MayConnect(peer)) return Refused(descriptor);
+  if (!connections_.HasRoom(peer)) {
+    return Refuse(descriptor, beyond_limit_,
+                  absl::StrCat("--max_connections=", max_connections_, ", half of it for one peer"));
+  }
+  if (!MayConnect(peer))
+    return Refuse(descriptor, left_calls_, "it has taken back, or left behind, more calls than it may");
   WidenSendBuffer(descriptor);  // for messages of results (docs/adr/0134)
   connections_.Add(descriptor, peer);
   open_ = connections_.count();
@@ -128,20 +134,16 @@ void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
 bool Acceptor::RefuseOne(int socket) {
   if (reserve_ >= 0) close(std::exchange(reserve_, -1));
   const int descriptor = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (descriptor >= 0) Refused(descriptor);
+  if (descriptor >= 0) Refuse(descriptor, no_descriptors_, "the limit on open files leaves no descriptor");
   reserve_ = OpenReserve();
   return descriptor >= 0 && reserve_ >= 0;
 }
 
-void Acceptor::Refused(int descriptor) {
+void Acceptor::Refuse(int descriptor, std::atomic<std::uint64_t>& count, const std::string& why) {
+  ++count;
+  LogSampled(absl::StrCat("refused a connection: ", why),
+             absl::StrCat("refused a connection of ", AddressOf(descriptor), ": ", why));
   CloseSocket(FileDescriptor(descriptor));
-  const std::uint64_t refused = ++refused_;
-  const auto now = std::chrono::steady_clock::now();
-  if (now - told_at_ < kTellInterval) return;
-  told_at_ = now;
-  Log(LogLevel::kWarning, absl::StrCat("refused ", refused - std::exchange(refused_told_, refused),
-                                       " connections: --max_connections=", max_connections_,
-                                       ", half of it for one peer, or calls that a peer has left behind"));
 }
 
 }  // namespace warpfold::server

@@ -47,7 +47,8 @@ class Acceptor {
   // Used when there is no descriptor left: takes one connection and closes it, so that its client hears of
   // it.
   bool RefuseOne(int socket);
-  void Refused(int descriptor);
+  // Closes a connection, counts it, and says why.
+  static void Refuse(int descriptor, std::atomic<std::uint64_t>& count, const std::string& why);
 
   std::vector<Listener> listeners_;
   const std::size_t max_connections_;
@@ -58,9 +59,9 @@ class Acceptor {
   std::chrono::steady_clock::time_point next_count_;
   std::atomic<std::uint64_t> open_ = 0;
   std::atomic<std::uint64_t> accepted_ = 0;
-  std::atomic<std::uint64_t> refused_ = 0;
-  std::uint64_t refused_told_ = 0;
-  std::chrono::steady_clock::time_point told_at_;
+  std::atomic<std::uint64_t> beyond_limit_ = 0;
+  std::atomic<std::uint64_t> left_calls_ = 0;
+  std::atomic<std::uint64_t> no_descriptors_ = 0;
   std::thread thread_;
 };
 

@@ -20,8 +20,11 @@ struct ConnectionCounts {
   std::uint64_t limit = 0;  // the most that may be open
   // Since the start.
   std::uint64_t accepted = 0;
-  std::uint64_t beyond_limit = 0;  // closed at once
-  std::uint64_t floods = 0;        // accepted, and closed for what was sent
+  std::uint64_t floods = 0;  // of these closed for what was sent
+  // Closed at once, since the start.
+  std::uint64_t beyond_limit = 0;    // of all connections, or of a peer's
+  std::uint64_t left_calls = 0;      // of peers that have taken back, or left behind, too many calls
+  std::uint64_t no_descriptors = 0;  // there was none left
 };
 
 // Threads: one at a time.

@@ -10,8 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/clock.h"
-#include "server/log/log_sampler.h"
 #include "server/log/logging.h"
 #include "server/net/connections.h"
 #include "server/net/foreign_descriptors.h"
@@ -33,15 +31,8 @@ AllPeersAllowances& OfPeers() {
 }
 
 void Complain(int descriptor, const char* complaint) {
-  static LogSampler& sampler = *new LogSampler;  // there may be readers until the process ends
-  static const Clock& clock = *new Clock(MonotonicClock());
-  const absl::Time now = clock();
-  for (const auto& [kind, connections] : sampler.TakeLeftOut(now)) {
-    Log(LogLevel::kWarning, absl::StrCat("closed ", connections, " more connections that sent ", kind));
-  }
-  if (!sampler.Admit(complaint, now)) return;
-  Log(LogLevel::kWarning,
-      absl::StrCat("closed a connection of ", AddressOf(descriptor), ": it sends ", complaint));
+  LogSampled(absl::StrCat("closed a connection: it sends ", complaint),
+             absl::StrCat("closed a connection of ", AddressOf(descriptor), ": it sends ", complaint));
 }
 
 }  // namespace

@@ -4,9 +4,7 @@
 
 import contextlib
 import http.client
-import os
 import re
-import resource
 import shutil
 import signal
 import socket
@@ -65,12 +63,9 @@ class PagesTest(TestCase):
                 contextlib.closing(http.client.HTTPConnection(admin_of(server), timeout=60)) as connection:
             connection.request("GET", "/healthz")
             connection.getresponse().read()
-            files = len(os.listdir(f"/proc/{server.process.pid}/fd"))
-            before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
-            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (files, before[1]))
-            connection.request("GET", "/metrics")
-            page = samples(connection.getresponse().read().decode())
-            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, before)
+            with server.without_descriptors() as files:
+                connection.request("GET", "/metrics")
+                page = samples(connection.getresponse().read().decode())
             self.assertEqual(page["process_max_fds"], files)
             self.assertGreaterEqual(page["process_open_fds"], files)
             self.assertGreater(page["process_resident_memory_bytes"], 2**20)

@@ -94,6 +94,17 @@ def is_open(connection: socket.socket) -> bool:
     return False
 
 
+def count_told(server: Server, why: str) -> int:
+    """Of how many refused connections the log tells."""
+    log, why = server.log(), re.escape(why)
+    left_out = re.findall(rf"left out (\d+) more lines: refused a connection: {why}", log)
+    return len(re.findall(rf"refused a connection of \S+: {why}", log)) + sum(map(int, left_out))
+
+
+def refused(server: Server, reason: str) -> float:
+    return metric(server.ready_line, f'warpfold_connections_refused_total{{reason="{reason}"}}')
+
+
 def get_or_nothing(address: str, path: str):
     with contextlib.suppress(OSError):
         return get(address, path)
@@ -136,7 +147,19 @@ class ConnectionsTest(TestCase):
                 others = [stack.enter_context(one) for one in connect_to_unix(path, 6)]
                 self.assertEqual(list(map(is_open, others)), [True] * 4 + [False] * 2)
             self.assert_served(server)
-            self.assertIn("--max_connections=8", server.log())
+            # All are told of, also of the last second, though nobody else is refused.
+            wait_until(lambda: count_told(server, "--max_connections=8, half of it for one peer") >= 18,
+                       "the refusals that had no line")
+
+    def test_refusals_for_want_of_descriptors_are_told_as_such(self):
+        with Server("--admin_listen=127.0.0.1:0") as server:
+            with server.without_descriptors(), contextlib.ExitStack() as stack:
+                crowd = [stack.enter_context(one) for one in connect(server.address, 15)]
+                self.assertFalse(any(map(is_open, crowd)))
+            self.assertEqual((refused(server, "descriptors"), refused(server, "limit")), (15, 0))
+            wait_until(lambda: count_told(server, "the limit on open files leaves no descriptor") == 15,
+                       "the refusals that had no line")
+            self.assertNotIn("--max_connections", server.log())
 
     def test_a_cap_that_the_limit_on_files_does_not_allow(self):
         self.assert_exit(2, run_server("--device=cpu", "--max_connections=100", prefix=_FEW_DESCRIPTORS),

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import tempfile
@@ -86,6 +87,22 @@ class Server:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"not logged {times} times: {text!r} but {self.log()}")
             time.sleep(0.02)
+
+    @contextlib.contextmanager
+    def without_descriptors(self) -> Iterator[int]:
+        """Meanwhile it can open nothing: its limit, which is given, is what it has open."""
+        def count() -> int:
+            return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+        files, before = -1, resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
+        while files != count():  # its threads may have begun a moment ago
+            files = count()
+            time.sleep(0.3)
+        resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (files, before[1]))
+        try:
+            yield files
+        finally:
+            resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, before)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Drains the server and returns its exit code; that of SIGKILL if it does not end."""

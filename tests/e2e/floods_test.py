@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that abuse HTTP/2 lose their connection, at little cost; others notice nothing."""
 
+import concurrent.futures
 import contextlib
 import itertools
 import re
@@ -18,6 +19,7 @@ import floods
 from executables import Server, TestCase, value, warpfold
 from floods import Flood, resident_bytes
 from http2_client import Connection
+from http_pages import metric, wait_until
 from keys import make_keys
 
 _INVALID_ARGUMENT = "3"
@@ -59,6 +61,17 @@ class FloodsTest(TestCase):
                 server.await_log(f"closed a connection of 127.0.0.1: it sends {complaint}")
                 self.assert_served(server, trusted)
 
+    def test_of_many_that_are_cut_each_is_told(self):
+        """The log has lines of ten in a second. Those that had none were told of at the next one, if ever."""
+        with Server() as server:
+            with concurrent.futures.ThreadPoolExecutor(20) as threads:
+                done = list(threads.map(lambda _: Flood(server.address, floods.pings(), _TIMEOUT_S).cut,
+                                        range(20)))
+            self.assertTrue(all(done))
+            told = r"(?:left out (\d+) more lines: )?closed a connection(?: of \S+)?: it sends frames that"
+            wait_until(lambda: sum(int(count or 1) for count in re.findall(told, server.log())) == 20,
+                       "those that had no line")
+
     def test_many_connections_of_one_host_are_one(self):
         """Each takes back fewer calls than one may: 1,343 and 2,128 MiB where that was all that counted."""
         for trusted, crowd in itertools.product(("", self.cert), crowds.TAKE_BACK):
@@ -80,7 +93,28 @@ class FloodsTest(TestCase):
                 self.assertGreater(crowds.COMINGS.flood(server.address.split(",")[0], 4, trusted), 100)
                 self.assertLess(resident_bytes(server.process.pid) - before, 500 * _MEBIBYTE)
                 self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
-                server.await_log("calls that a peer has left behind")
+                # Those that wait for their end may be as many as one peer gets.
+                server.await_log(f"refused a connection of {crowds.SOURCE}: ")
+
+    def test_who_has_left_too_many_calls_behind_is_refused_for_that(self):
+        piece = floods.ACKNOWLEDGEMENT + b"".join(crowds.begun(stream) for stream in range(1, 129, 2))
+        refused = 'warpfold_connections_refused_total{reason="left_calls"}'
+
+        def is_let_in(address: str) -> bool:
+            with contextlib.suppress(ConnectionError), \
+                    contextlib.closing(floods.connect(address, source=crowds.SOURCE)) as connection:
+                if connection.recv(65536):
+                    connection.sendall(piece)
+                    connection.recv(65536)
+                    return True
+            return False
+
+        with Server("--admin_listen=127.0.0.1:0") as server:
+            while is_let_in(server.address) or metric(server.ready_line, refused) == 0:
+                continue
+            server.await_log(f"refused a connection of {crowds.SOURCE}: it has taken back, or left behind, "
+                             "more calls than it may")
+            self.assert_served(server)
 
     def test_who_does_not_acknowledge_settings_is_cut(self):
         """Until then gRPC counts none of the calls of a connection."""

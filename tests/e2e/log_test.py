@@ -111,6 +111,22 @@ class LogTest(TestCase):
         self.assertEqual(told + left_out, 30)
         self.assertLessEqual(told, 10 * seconds)
 
+    @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
+    def test_errors_of_grpc_are_sampled(self):
+        """Ten lines in a second, and then how many there were, also if there is no further error."""
+        cert, key = make_keys(str(self.folder), "server")
+        with Server(f"--tls_cert={cert}", f"--tls_key={key}", "--admin_listen=127.0.0.1:0") as server:
+            for _ in range(20):
+                with socket.create_connection(server.address.rsplit(":", 1), timeout=10) as stranger, \
+                        contextlib.suppress(ConnectionError):
+                    stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                    stranger.recv(4096)
+            errors = metric(server.ready_line, "warpfold_grpc_errors_total")
+            self.assertGreaterEqual(errors, 20)
+            told = r"warning gRPC: |left out (\d+) more lines: errors of gRPC's"
+            wait_until(lambda: sum(int(count or 1) for count in re.findall(told, server.log())) >= errors,
+                       "those that had no line")
+
     def test_a_client_writes_no_lines_of_its_own(self):
         """gRPC complains of headers with the client's words."""
         forged = "2026-11-28T00:00:00.000Z critical the device failed"
