@@ -7,6 +7,7 @@ python3 floods.py [SECONDS]. Needs Debian's python3-h2 (hpack). Environment: as 
 """
 
 import contextlib
+import functools
 import itertools
 import os
 import select
@@ -59,6 +60,13 @@ def request_headers(path: str) -> bytes:
 _HEADER_BLOCK = request_headers("/warpfold.v1.ReductionService/Reduce")
 
 
+@functools.lru_cache
+def _context(trusted: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=trusted)
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
 def connect(address: str, trusted: str = "", source: str = "") -> socket.socket:
     """A connection that has begun with HTTP/2; with TLS where a certificate to trust is given."""
     host, port = address.rsplit(":", 1)
@@ -70,9 +78,7 @@ def connect(address: str, trusted: str = "", source: str = "") -> socket.socket:
         connection = socket.create_connection((host, int(port)), timeout=10,
                                               source_address=(source, 0) if source else None)
     if trusted:
-        context = ssl.create_default_context(cafile=trusted)
-        context.set_alpn_protocols(["h2"])
-        connection = context.wrap_socket(connection, server_hostname=host)
+        connection = _context(trusted).wrap_socket(connection, server_hostname=host)
     connection.sendall(BEGINNING)
     return connection
 
