@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/connections/channel_keeper.h"
 
+#include <chrono>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -17,8 +18,10 @@ namespace warpfold {
 namespace {
 
 // Longer than connecting may take (connection.cc).
-constexpr absl::Duration kLongest = absl::Milliseconds(3500);
+constexpr auto kLongest = std::chrono::milliseconds(3500);
 constexpr absl::Duration kLookedAtEvery = absl::Milliseconds(100);
+
+using Clock = std::chrono::steady_clock;  // which nobody sets
 
 bool Connects(grpc::Channel& channel) {
   return channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_CONNECTING;
@@ -37,7 +40,7 @@ class Keeper {
       }
       is_running_ = true;
     }
-    given_up_.push_back({std::move(channel), absl::Now() + kLongest});
+    given_up_.push_back({std::move(channel), Clock::now() + kLongest});
   }
 
   std::size_t count() const {
@@ -48,7 +51,7 @@ class Keeper {
  private:
   struct Kept {
     std::shared_ptr<grpc::Channel> channel;
-    absl::Time until;
+    Clock::time_point until;
   };
 
   // Until there are none.
@@ -66,7 +69,7 @@ class Keeper {
         bool ok = false;
         if (AwaitEvent(queue, &tag, &ok, absl::InfiniteFuture()) == Waited::kEvent) --left;
       }
-      const absl::Time now = absl::Now();
+      const Clock::time_point now = Clock::now();
       std::erase_if(kept, [now](const Kept& each) { return now >= each.until || !Connects(*each.channel); });
     }
     queue.Shutdown();

@@ -158,9 +158,10 @@ bool MemoryPeer::Begin(const absl::StatusOr<Registrar::Handle>& begun, absl::Tim
 
 bool MemoryPeer::GiveUpRoom() {
   registrar_.Unregister(*std::exchange(registering_, std::nullopt));
-  return Answer(kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
-                               "memory that was given back before is not gone yet, and takes the room",
-                               {{"limit", "max_registered_bytes"}}));
+  return Answer(
+      kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
+                     "memory that was given back before is not gone yet, and takes the room",
+                     {{"limit", "max_registered_bytes"}, {"value", absl::StrCat(registrar_.max_bytes())}}));
 }
 
 bool MemoryPeer::RegisterNext() {

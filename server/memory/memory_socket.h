@@ -45,7 +45,7 @@ struct MemorySocketOptions {
   absl::Duration probing = absl::Seconds(10);
   // How long a client waits for room. What was given back before takes 0.2 s for each GiB to be gone, unless
   // its owner keeps it from that.
-  absl::Duration room = absl::Seconds(30);
+  absl::Duration room = absl::Seconds(60);
 };
 
 class MemorySocket {

@@ -137,47 +137,47 @@ absl::StatusOr<Registrar::Handle> Registrar::BeginGpu(const kernels::ProcessMemo
                                {.user = user, .byte_count = memory.byte_count, .source = memory});
 }
 
+std::map<uid_t, Registrar::Taken> Registrar::LeavingOfUsers() const {
+  std::map<uid_t, Taken> of_users;
+  if (!limits_.has_several_users) return of_users;
+  const auto add = [&](const auto& leaving) { of_users[leaving.user].Add(leaving.byte_count); };
+  std::ranges::for_each(releases_, add);
+  std::ranges::for_each(leaving_, add);
+  if (of_users.empty()) return of_users;
+  for (const std::list<Registration>* registrations : {&registrations_, &given_back_}) {
+    for (const Registration& other : *registrations) {
+      const auto found = of_users.find(other.user);
+      if (other.takes_room && found != of_users.end()) found->second.Add(other.byte_count);
+    }
+  }
+  return of_users;
+}
+
 bool Registrar::CanGoOn(const Registration& registration) const {
   if (registration.takes_room) return true;
   // There is room for all that counts. Only what is being given back may take it, and then those who came
-  // first are first.
-  if (WaitsForItsOwn(registration)) return false;
+  // first are first, but for those who would have more than their share together with what they give back.
+  const std::map<uid_t, Taken> of_users = LeavingOfUsers();
+  const auto left = [](std::uint64_t most, std::uint64_t taken) { return most - std::min(most, taken); };
+  const auto waits_for_its_own = [&](const Registration& waiting) {
+    const auto found = of_users.find(waiting.user);
+    if (found == of_users.end()) return false;
+    const std::uint64_t bytes = waiting.byte_count;
+    return !IsFair(limits_.max_bytes, left(limits_.max_bytes, registered_bytes_ + bytes),
+                   found->second.bytes + bytes) ||
+           !IsFair(kMaxMappings, left(kMaxMappings, count_ + 1), found->second.count + 1);
+  };
+  if (waits_for_its_own(registration)) return false;
   std::uint64_t bytes = registered_bytes_;
   std::size_t count = count_;
   for (const Registration& earlier : registrations_) {
-    if (!earlier.takes_room && !WaitsForItsOwn(earlier)) {
+    if (!earlier.takes_room && !waits_for_its_own(earlier)) {
       bytes += earlier.byte_count;
       ++count;
     }
     if (&earlier == &registration) break;
   }
   return bytes <= limits_.max_bytes && count <= kMaxMappings;
-}
-
-bool Registrar::WaitsForItsOwn(const Registration& registration) const {
-  std::uint64_t leaving_bytes = 0;
-  std::size_t leaving_count = 0;
-  const auto add_if_own = [&](const auto& leaving) {
-    if (leaving.user != registration.user) return;
-    leaving_bytes += leaving.byte_count;
-    ++leaving_count;
-  };
-  std::ranges::for_each(releases_, add_if_own);
-  std::ranges::for_each(leaving_, add_if_own);
-  if (leaving_count == 0) return false;
-  std::uint64_t bytes = registration.byte_count + leaving_bytes;
-  std::size_t count = 1 + leaving_count;
-  for (const std::list<Registration>* registrations : {&registrations_, &given_back_}) {
-    for (const Registration& other : *registrations) {
-      if (!other.takes_room || other.user != registration.user) continue;
-      bytes += other.byte_count;
-      ++count;
-    }
-  }
-  const auto left = [](std::uint64_t most, std::uint64_t taken) { return most - std::min(most, taken); };
-  return !IsFair(limits_.max_bytes, left(limits_.max_bytes, registered_bytes_ + registration.byte_count),
-                 bytes) ||
-         !IsFair(kMaxMappings, left(kMaxMappings, count_ + 1), count);
 }
 
 absl::Status Registrar::Open(Registration& registration) {

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -89,6 +90,7 @@ class Registrar {
   // given back counts until all of it is gone. From any thread.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
   std::size_t registrations() const { return count_; }
+  std::uint64_t max_bytes() const { return limits_.max_bytes; }
 
  private:
   // What a thread that serves nobody unmaps.
@@ -101,8 +103,16 @@ class Registrar {
   absl::Status CheckRoom(std::uint64_t byte_count, uid_t user);
   // Whether an eighth of `most` would be left, or the user would have half of it at most.
   bool IsFair(std::uint64_t most, std::uint64_t left, std::uint64_t of_user) const;
-  // Whether what its user has given back, and is not gone yet, keeps it from its user's share.
-  bool WaitsForItsOwn(const Registration& registration) const;
+  struct Taken {
+    std::uint64_t bytes = 0;
+    std::size_t count = 0;
+    void Add(std::uint64_t byte_count) {
+      bytes += byte_count;
+      ++count;
+    }
+  };
+  // What takes room, of each user who has given back what is not gone yet; of none where one user has all.
+  std::map<uid_t, Taken> LeavingOfUsers() const;
   absl::Status Open(Registration& registration);
   // Moves what was unregistered and is read no more to releases_.
   void CollectUnread();

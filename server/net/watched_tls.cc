@@ -5,32 +5,44 @@
 #include <openssl/crypto.h>
 #include <openssl/ssl.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
+#include "server/net/allowance.h"
 #include "server/net/watched_connection.h"
 #include "server/net/watched_sockets.h"
 
 namespace warpfold::server {
 namespace {
 
+using Connection = std::shared_ptr<WatchedConnection>;
+
+// A connection's TLS.
+struct WatchedTls {
+  Connection connection;
+  Allowance key_updates{kMostKeyUpdates, kKeyUpdatesPerSecond};
+  Allowance small_records{kMostSmallRecords, kSmallRecordsPerSecond};
+  bool is_followed = false;         // the handshake is over
+  const char* complaint = nullptr;  // about what came; then the connection has been cut
+};
+
 // gRPC's TLS reads and writes memory, not the socket, and so cannot tell whose it is: the thread knows, when
 // it is made.
-thread_local const std::shared_ptr<WatchedConnection>* handed_over = nullptr;
-
-using Connection = std::shared_ptr<WatchedConnection>;
+thread_local const Connection* handed_over = nullptr;
 
 // OpenSSL calls these when an SSL is made and when it is freed.
 void Attach(void* /*ssl*/, void* /*data*/, CRYPTO_EX_DATA* all, int index, long /*unused*/,
             void* /*unused*/) {
   if (handed_over != nullptr && *handed_over != nullptr) {
-    CRYPTO_set_ex_data(all, index, new Connection(*handed_over));
+    CRYPTO_set_ex_data(all, index, new WatchedTls{.connection = *handed_over});
   }
 }
 
 void Detach(void* /*ssl*/, void* data, CRYPTO_EX_DATA* /*all*/, int /*index*/, long /*unused*/,
             void* /*unused*/) {
-  delete static_cast<Connection*>(data);
+  delete static_cast<WatchedTls*>(data);
 }
 
 int Index() {
@@ -39,9 +51,23 @@ int Index() {
 }
 
 // Null where `ssl` is not that of a connection which was handed over.
-WatchedConnection* ConnectionOf(const SSL* ssl) {
-  const auto* const connection = static_cast<const Connection*>(SSL_get_ex_data(ssl, Index()));
-  return connection == nullptr ? nullptr : connection->get();
+WatchedTls* WatchedOf(const SSL* ssl) { return static_cast<WatchedTls*>(SSL_get_ex_data(ssl, Index())); }
+
+// OpenSSL calls this for the head of each record and for each message of TLS itself, of which SSL_read tells
+// nothing.
+void TakeOfTls(int is_written, int /*version*/, int type, const void* data, std::size_t size, SSL* /*ssl*/,
+               void* of_tls) {
+  if (is_written != 0) return;
+  auto& tls = *static_cast<WatchedTls*>(of_tls);
+  const auto* const bytes = static_cast<const std::uint8_t*>(data);
+  const auto now = std::chrono::steady_clock::now();
+  if (type == SSL3_RT_HANDSHAKE && size > 0 && bytes[0] == SSL3_MT_KEY_UPDATE) {
+    if (!tls.key_updates.Spend(1, now)) tls.complaint = "new keys without end";
+  } else if (type == SSL3_RT_HEADER && size == SSL3_RT_HEADER_LENGTH) {
+    const bool is_small = (bytes[3] << 8 | bytes[4]) <= kSmallRecord;
+    if (is_small && !tls.small_records.Spend(1, now))
+      tls.complaint = "records of TLS that carry next to nothing";
+  }
 }
 
 std::span<const std::byte> Bytes(const void* data, std::size_t size) {
@@ -72,21 +98,34 @@ extern "C" int WriteToEncrypt(SSL* ssl, const void* data, int bytes) __asm__(WAR
 
 extern "C" int ReadDecrypted(SSL* ssl, void* data, int most) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
+  WatchedTls* const tls = WatchedOf(ssl);
+  if (tls != nullptr && !tls->is_followed) {
+    SSL_set_msg_callback_arg(ssl, tls);
+    SSL_set_msg_callback(ssl, &TakeOfTls);
+    tls->is_followed = true;
+  }
   std::size_t size = 0;
-  if (most < 0 || SSL_read_ex(ssl, data, static_cast<std::size_t>(most), &size) != 1) return -1;
-  WatchedConnection* const connection = ConnectionOf(ssl);
-  const char* const complaint = connection == nullptr ? nullptr : connection->TakeReceived(Bytes(data, size));
-  if (complaint == nullptr || !connection->IsStill()) return static_cast<int>(size);
-  connection->Cut(complaint);
+  const auto has_read = [&] {
+    return most >= 0 && SSL_read_ex(ssl, data, static_cast<std::size_t>(most), &size) == 1;
+  };
+  const bool is_cut = tls != nullptr && tls->complaint != nullptr;
+  bool reads = has_read();
+  if (tls == nullptr) return reads ? static_cast<int>(size) : -1;
+  if (reads && tls->complaint == nullptr) tls->complaint = tls->connection->TakeReceived(Bytes(data, size));
+  if (tls->complaint == nullptr || !tls->connection->IsStill()) return reads ? static_cast<int>(size) : -1;
+  if (!is_cut) tls->connection->Cut(tls->complaint);
+  // gRPC takes it for a connection of which no more has come, and finds its end at the socket: it would log
+  // an error of TLS.
+  while (reads) reads = has_read();
   return -1;
 }
 
 extern "C" int WriteToEncrypt(SSL* ssl, const void* data, int bytes) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
-  WatchedConnection* const connection = ConnectionOf(ssl);
-  if (connection != nullptr) connection->ServerSpeaks();
+  const WatchedTls* const tls = WatchedOf(ssl);
+  if (tls != nullptr) tls->connection->ServerSpeaks();
   std::size_t size = 0;
   if (bytes < 0 || SSL_write_ex(ssl, data, static_cast<std::size_t>(bytes), &size) != 1) return -1;
-  if (connection != nullptr) connection->TakeSent(Bytes(data, size));
+  if (tls != nullptr) tls->connection->TakeSent(Bytes(data, size));
   return static_cast<int>(size);
 }

@@ -65,6 +65,7 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
   return {.base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes + SealersBytes(flags),
           .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
           .slots = backend.host_bytes,
+          .pinned = backend.gpus > 0 ? backend.host_bytes : 0,
           .receive = backend.receive_bytes,
           // There are as many places for merges as for reductions.
           .calls = places * (kReductionBytes + MoreResultBytes(flags) + HeldBytes(backend) + kMessageBytes) +

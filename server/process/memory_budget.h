@@ -21,6 +21,7 @@ struct MemoryBudget {
   // Connections, and the calls on them that are not admitted yet, or are refused.
   std::uint64_t connections = 0;
   std::uint64_t slots = 0;     // staging buffers, on a GPU with the tables beside them
+  std::uint64_t pinned = 0;    // of them: memory of a GPU's driver, which is not the process' own
   std::uint64_t receive = 0;   // to receive messages into, on a GPU
   std::uint64_t calls = 0;     // what reductions and merges in progress may hold
   std::uint64_t small = 0;     // likewise, calls about the server, probes and watches

@@ -30,9 +30,11 @@ void MakeAllocatorEager() {
 }  // namespace
 
 ReturnLevels ReturnLevelsOf(std::uint64_t at_start, const MemoryBudget& budget) {
-  const std::uint64_t stays = std::min(budget.slots + budget.receive + budget.resident, at_start);
+  const std::uint64_t own = budget.total() - budget.pinned;
+  const std::uint64_t stays =
+      std::min(budget.slots - budget.pinned + budget.receive + budget.resident, at_start);
   const std::uint64_t enough = stays + (at_start - stays) / 4 * 5;
-  return {.enough = enough, .much = std::max(stays + (budget.total() - stays) / 2, enough)};
+  return {.enough = enough, .much = std::max(stays + (own - stays) / 2, enough)};
 }
 
 MemoryReturn::MemoryReturn(absl::Time now, const MemoryBudget& budget)

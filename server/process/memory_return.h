@@ -19,8 +19,8 @@ struct ReturnLevels {
   std::uint64_t much = 0;    // beyond it at once
 };
 
-// Of a process that has `at_start` when it begins to serve. What is taken at the start and stays (slots,
-// memory to receive into, kept arrays) counts for neither: it may be most of the budget.
+// Of a process that has `at_start` of its own when it begins to serve. Neither is a share of what is taken at
+// the start and stays (slots, memory to receive into, kept arrays): that may be most of the budget.
 ReturnLevels ReturnLevelsOf(std::uint64_t at_start, const MemoryBudget& budget);
 
 // Threads: one.

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that does the same thing again and again. Nobody else waits for it: to read a file may take for
-// ever where the file system is one of the network (NFS) or of a process (FUSE) that does not answer.
+// A thread that does the same thing again and again, so that nobody who serves waits for it: to read a file
+// may take for ever where the file system is one of the network (NFS) or of a process (FUSE) that does not
+// answer.
 #pragma once
 
 #include <functional>

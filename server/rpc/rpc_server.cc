@@ -88,7 +88,8 @@ std::size_t SlotsOfEachDevice(kernels::Backend& backend) {
 // machine has processors, but 2 at least and 32 at most.
 int ThreadsOfServing(int shards) {
   constexpr int kOfGrpcsTimersAndCallbacks = 4;
-  constexpr int kOwn = 4;           // the acceptor, the watchdog, those that read files and sample devices
+  // The acceptor, the watchdog, those that read files and sample devices, and the upkeep of the process.
+  constexpr int kOwn = 5;
   constexpr int kStillCounted = 2;  // the system counts a thread for a moment after it has ended
   const int processors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
   return std::clamp(processors, 2, 32) + kOfGrpcsTimersAndCallbacks + shards + kOwn + kStillCounted;

@@ -60,6 +60,7 @@ class FloodsTest(TestCase):
                 self.assertLess(resident_bytes(server.process.pid) - before, 100 * _MEBIBYTE)
                 server.await_log(f"closed a connection of 127.0.0.1: it sends {complaint}")
                 self.assert_served(server, trusted)
+                self.assertNotIn("gRPC: ", server.log())  # to which nothing has happened
 
     def test_of_many_that_are_cut_each_is_told(self):
         """The log has lines of ten in a second. Those that had none were told of at the next one, if ever."""

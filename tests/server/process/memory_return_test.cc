@@ -35,12 +35,19 @@ TEST(MemoryReturnTest, HappensWithinTheBudgetWhateverIsTakenAtTheStart) {
 }
 
 // On a GPU slots lie in memory that does not count as the process' own.
-TEST(MemoryReturnTest, ToleratesABudgetOfMoreThanThereIs) {
-  const MemoryBudget budget = {.base = 64 * kMiB, .slots = 1024 * kMiB, .calls = 436 * kMiB};
-  const ReturnLevels levels = ReturnLevelsOf(kProcess, budget);
-  EXPECT_EQ(levels.enough, kProcess);
-  EXPECT_GT(levels.much, levels.enough);
-  EXPECT_LT(levels.much, budget.total());
+TEST(MemoryReturnTest, LeavesOutWhatTheDriverHas) {
+  Flags flags;
+  flags.max_concurrent_reductions = 16;
+  const BackendMemory cpu = {.host_bytes = 8 * kMiB, .slot_bytes = kMiB, .shards = 2};
+  BackendMemory gpu = cpu;
+  gpu.gpus = 8;
+  gpu.host_bytes = 16 * 1024 * kMiB;
+  const MemoryBudget of_gpu = BudgetOf(flags, gpu);
+  EXPECT_EQ(BudgetOf(flags, cpu).pinned, 0u);
+  EXPECT_EQ(of_gpu.pinned, gpu.host_bytes);
+  const ReturnLevels levels = ReturnLevelsOf(kProcess, of_gpu);
+  EXPECT_EQ(levels.enough, kProcess / 4 * 5);
+  EXPECT_EQ(levels.much, (of_gpu.total() - gpu.host_bytes) / 2);
 }
 
 }  // namespace
