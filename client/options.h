@@ -73,9 +73,8 @@ struct CallOptions {
   // targets together. The servers may be finishing as many more. 0: as many as the servers advise for an
   // array of this size, and 1 where they do not answer. They are asked with the first array of 8 MiB or more,
   // and again until they have answered. The result has the same bits. Other numbers are INVALID_ARGUMENT, and
-  // so are more than 1 of a Writer or a part. Of 262,144 segments and more of an array that the server can
-  // read it is how many calls there are at once, 4 at most where it is 0. What else has one stream (put,
-  // segments that are sent, references) passes them over.
+  // so are more than 1 of a Writer or a part; what else has one stream (put, segments, references) passes
+  // them over.
   int streams = 0;
   // Array bytes in a message, but for the last one of a share: a power of two, 4 KiB to 4 MiB, else
   // INVALID_ARGUMENT. 0: 1 MiB, or what the servers advise where `streams` is 0, too, and the array has 8 MiB

@@ -72,10 +72,8 @@ struct SegmentResults {
 };
 
 // Called on the thread that calls: first with the columns and no segments (again if the call is tried again),
-// then with results in the order of segments. Very many of an array that the server can read go by several
-// calls at once, of 131,072 segments each, and are told of when all of a call's have come. These are
-// provisional until the call has returned OK: before that the server has not compared what came with what was
-// sent.
+// then with results in the order of segments. These are provisional until the call has
+// returned OK: before that the server has not compared what came with what was sent.
 using SegmentVisitor = std::function<void(const SegmentResults& results)>;
 
 struct SegmentSummary {

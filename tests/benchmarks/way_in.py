@@ -102,8 +102,7 @@ def cases_in_place(transport: str, bytes_: int, on_gpu: bool) -> list:
     cases = [case("memory", "memory", bytes_)]
     if on_gpu:
         cases += [case(source, source, size) for source in ("ipc", "resident") for size in sizes]
-    cases += [case(f"rows_of_{row >> 10}_kib", "resident", size, "--segment_length", str(row // 4),
-                   "--streams", "0")
+    cases += [case(f"rows_of_{row >> 10}_kib", "resident", size, "--segment_length", str(row // 4))
               for size in sizes for row in _ROW_BYTES]
     return cases + [Case("rows_streamed", transport, ("--bytes", str(bytes_), "--segment_length", "256"),
                          baseline=False)]

@@ -22,8 +22,7 @@ constexpr char kFooter[] =
     R"(Each of --callers callers has connections of its own (--streams of them) and a part of
 --memory_bytes of pseudo-random elements, which it walks from begin to end: no call sends what a cache still
 holds.
-With --streams above 1, or 0, a caller stripes each array over its connections, as `warpfold reduce` does; of
-another --source, many segments.
+With --streams above 1, or 0, a caller stripes each array over its connections, as `warpfold reduce` does.
 
 With --baseline the same load goes to sinks, too, in processes of their own, over the same transport. All
 take turns for --rounds rounds:
@@ -95,11 +94,8 @@ CLI::Validator ChunkValidator() {
 // Refuses segments that do not fit the other flags. --bytes has been completed before.
 void CheckSegments(const BenchFlags& flags) {
   if (flags.segment_length == 0) return;
-  if (flags.method != BenchMethod::kReduce || flags.baseline || flags.generated) {
-    throw CLI::ValidationError("--segment_length", "only --method reduce of this client has segments");
-  }
-  if (flags.streams != 1 && flags.source == BenchSource::kChunks) {
-    throw CLI::ValidationError("--segment_length", "segments of chunks have one stream");
+  if (flags.method != BenchMethod::kReduce || flags.streams != 1 || flags.baseline || flags.generated) {
+    throw CLI::ValidationError("--segment_length", "only --method reduce has segments, on one stream");
   }
   if (flags.bytes / ElementTypeBytes(flags.type) % flags.segment_length != 0) {
     throw CLI::ValidationError("--segment_length", "must divide the array's elements");
@@ -114,8 +110,7 @@ void Complete(BenchFlags& flags, bool has_bytes) {
     }
   }
   const bool elsewhere = flags.source != BenchSource::kChunks;
-  const bool has_streams = flags.streams != 1 && flags.segment_length == 0;
-  if (elsewhere && (flags.method != BenchMethod::kReduce || has_streams || flags.baseline)) {
+  if (elsewhere && (flags.method != BenchMethod::kReduce || flags.streams != 1 || flags.baseline)) {
     throw CLI::ValidationError("--source", "only chunks have other methods, several streams and sinks");
   }
   const bool registers = flags.source == BenchSource::kMemory || flags.source == BenchSource::kIpc;

@@ -10,7 +10,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
-#include "client/calls/segment_parts.h"
 #include "client/cli/bench/caller.h"
 #include "client/cli/bench/gpu_memory.h"
 #include "client/client.h"
@@ -102,8 +101,7 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
                                            const std::string& memory_socket, absl::Duration* handed_over) {
   auto there = std::make_shared<Elsewhere>();
   there->client = std::make_unique<Client>(
-      server.target(), ClientOptions{.connections = flags.streams != 0 ? flags.streams : kMostCallsOfSegments,
-                                     .credentials = server.credentials});
+      server.target(), ClientOptions{.connections = 1, .credentials = server.credentials});
   absl::Status status;
   if (flags.source == BenchSource::kMemory) status = Share(memory_socket, memory, *there);
   if (flags.source == BenchSource::kIpc) status = HandOver(memory_socket, memory, *there);
@@ -112,15 +110,15 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
   *handed_over += there->handed_over;
   const Spec spec = SpecOf(flags);
   const std::uint64_t element_bytes = ElementTypeBytes(flags.type);
-  return [there, spec, type = flags.type, segment_length = flags.segment_length, streams = flags.streams,
-          element_bytes, begin = memory.data()](std::span<const std::byte> array) {
+  return [there, spec, type = flags.type, segment_length = flags.segment_length, element_bytes,
+          begin = memory.data()](std::span<const std::byte> array) {
     const ArrayReference reference = {.token = there->token,
                                       .byte_offset = static_cast<std::uint64_t>(array.data() - begin),
                                       .element_count = array.size() / element_bytes};
     if (segment_length > 0) {
       return ReductionOf(there->client->ReduceSegmentsReference(
           spec, type, reference, {.length = segment_length}, [](const SegmentResults&) {},
-          {.timeout = kReferenceTimeout, .streams = streams}));
+          {.timeout = kReferenceTimeout}));
     }
     return there->client->ReduceReference(spec, type, reference, {.timeout = kReferenceTimeout});
   };
