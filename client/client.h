@@ -242,8 +242,6 @@ class Client {
   ReduceJob JobOf(const v1::ReductionSpec& spec, const SliceSource& source, const CallOptions& options) const;
   // At most so many, over all connections to all targets.
   int most_streams() const;
-  // How many calls the segments of an array that the server can read go by.
-  absl::StatusOr<int> CallsFor(const ReduceJob& job, const SegmentCut& cut) const;
   // What every call owes before anything is sent; for calls about what stays with one server also that one.
   absl::Status CheckCall(const CallOptions& options) const;
   absl::Status CheckCallOfOneTarget(const CallOptions& options) const;

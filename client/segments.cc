@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/calls/advice.h"
 #include "client/calls/argument_check.h"
 #include "client/calls/chunk_stream.h"
 #include "client/calls/retry.h"
-#include "client/calls/segment_parts.h"
 #include "client/calls/segment_stream.h"
 #include "client/calls/translate.h"
 #include "client/calls/wire.h"
@@ -147,21 +144,6 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsGenerated(
   return ReduceSegmentsSource(spec, type, byte_count, SourceOf(generator), cut, visitor, options);
 }
 
-absl::StatusOr<int> Client::CallsFor(const ReduceJob& job, const SegmentCut& cut) const {
-  const std::uint64_t segments = cut.length != 0 ? job.element_count / cut.length : cut.lengths.size();
-  if (segments < kLeastSegmentsInParts || job.options.streams == 1) return 1;
-  int calls = job.options.streams;
-  if (calls == 0) {
-    const absl::StatusOr<TransferPlan> plan =
-        PlanTransfer(*targets_, job.element_count * job.element_bytes, most_streams(), job.deadline,
-                     InterruptsOf(job.options));
-    if (!plan.ok()) return plan.status();
-    calls = std::min(plan->streams, kMostCallsOfSegments);
-  }
-  const std::uint64_t parts = (segments + kSegmentsOfAPart - 1) / kSegmentsOfAPart;
-  return static_cast<int>(std::min<std::uint64_t>(parts, static_cast<std::uint64_t>(calls)));
-}
-
 absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec, ElementType type,
                                                                const ArrayReference& reference,
                                                                const SegmentCut& cut,
@@ -177,12 +159,6 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec,
   ReduceJob job = JobOf(*proto_spec, none, options);
   job.element_bytes = ElementBytes(spec, type);
   job.element_count = reference.element_count;
-  const absl::StatusOr<int> calls = CallsFor(job, cut);
-  if (!calls.ok()) return calls.status();
-  if (*calls > 1) {
-    const std::vector<SegmentPart> parts = CutIntoSegmentParts(cut, reference, job.element_bytes);
-    return Timed(start, ReduceSegmentParts(job, parts, visitor, *calls));
-  }
   const auto once = [&](const Connection& connection, const Interrupts& interrupts, Attempt& attempt) {
     return SendSegmentsReference(job, cut, reference, visitor, connection, interrupts, &attempt);
   };
