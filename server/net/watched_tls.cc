@@ -61,7 +61,7 @@ void TakeOfTls(int is_written, int /*version*/, int type, const void* data, std:
   auto& tls = *static_cast<WatchedTls*>(of_tls);
   const auto* const bytes = static_cast<const std::uint8_t*>(data);
   const auto now = std::chrono::steady_clock::now();
-  if (type == SSL3_RT_HANDSHAKE && size > 0 && bytes[0] == SSL3_MT_KEY_UPDATE) {
+  if (type == SSL3_RT_HANDSHAKE) {  // new keys in TLS 1.3, another handshake in 1.2
     if (!tls.key_updates.Spend(1, now)) tls.complaint = "new keys without end";
   } else if (type == SSL3_RT_HEADER && size == SSL3_RT_HEADER_LENGTH) {
     const bool is_small = (bytes[3] << 8 | bytes[4]) <= kSmallRecord;

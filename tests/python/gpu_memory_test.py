@@ -265,7 +265,7 @@ def test_what_was_opened_is_given_back_without_the_lock(near, path, lent):
         token = lent.shared.token
 
         def __del__(self):
-            were_locked.append(client._memory._lock.locked())
+            were_locked.append(client._memory._lock._is_owned())
 
     were_locked = []
     client = warpfold.connect(near.address, memory_socket=path)
