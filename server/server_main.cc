@@ -154,16 +154,25 @@ Crossovers MeasureCrossovers(const Flags& flags, Service& service) {
   std::_Exit(kNotThere);
 }
 
+// What is done now and then from before the server is ready until it is drained: clients go on sending what
+// they have begun. A thread that there is not must be missed before anybody counts on the server.
+class Upkeep {
+ public:
+  Upkeep(CallLog& call_log, const MemoryBudget& memory, const Clock& clock)
+      : memory_return_(clock(), memory), thread_([this, &call_log, &clock] {
+          call_log.SayLeftOut();
+          SayLinesLeftOut();
+          memory_return_.TrimIfLarge(clock());
+        }) {}
+
+ private:
+  MemoryReturn memory_return_;
+  const PeriodicThread thread_;
+};
+
 // Serves until a signal asks for the end, and drains.
 void Serve(ProcessEnd& end, const Flags& flags, RpcServer& server, CallLog& call_log,
-           const MemoryBudget& memory, const Clock& clock) {
-  MemoryReturn memory_return(clock(), memory);
-  // In the drain, too: clients go on sending what was begun.
-  std::optional<PeriodicThread> upkeep(std::in_place, [&] {
-    call_log.SayLeftOut();
-    SayLinesLeftOut();
-    memory_return.TrimIfLarge(clock());
-  });
+           std::optional<Upkeep>& upkeep) {
   end.AwaitRequest();
   TellManager("STOPPING=1");
   Log(LogLevel::kInfo,
@@ -231,8 +240,9 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
         (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket->get(), tls_renewal, allow_file));
     if (!attached.ok()) return Refuse(end, kNotThere, absl::StrCat("--admin_listen: ", attached.message()));
   }
+  std::optional<Upkeep> upkeep(std::in_place, call_log, *memory, service.clock);
   SayReady(output, **server, admin->get(), service, *memory);
-  Serve(end, flags, **server, call_log, *memory, service.clock);
+  Serve(end, flags, **server, call_log, upkeep);
   admin->reset();          // before what the pages read
   memory_socket->reset();  // its file goes, even if a file that is looked at hangs
   return kDrained;
