@@ -33,6 +33,7 @@ struct WatchedTls {
 thread_local const Connection* handed_over = nullptr;
 
 // OpenSSL calls these when an SSL is made and when it is freed.
+// NOLINTBEGIN(google-runtime-int): its types
 void Attach(void* /*ssl*/, void* /*data*/, CRYPTO_EX_DATA* all, int index, long /*unused*/,
             void* /*unused*/) {
   if (handed_over != nullptr && *handed_over != nullptr) {
@@ -44,6 +45,7 @@ void Detach(void* /*ssl*/, void* data, CRYPTO_EX_DATA* /*all*/, int /*index*/, l
             void* /*unused*/) {
   delete static_cast<WatchedTls*>(data);
 }
+// NOLINTEND(google-runtime-int)
 
 int Index() {
   static const int index = SSL_get_ex_new_index(0, nullptr, &Attach, nullptr, &Detach);
@@ -65,8 +67,9 @@ void TakeOfTls(int is_written, int /*version*/, int type, const void* data, std:
     if (!tls.key_updates.Spend(1, now)) tls.complaint = "new keys without end";
   } else if (type == SSL3_RT_HEADER && size == SSL3_RT_HEADER_LENGTH) {
     const bool is_small = (bytes[3] << 8 | bytes[4]) <= kSmallRecord;
-    if (is_small && !tls.small_records.Spend(1, now))
+    if (is_small && !tls.small_records.Spend(1, now)) {
       tls.complaint = "records of TLS that carry next to nothing";
+    }
   }
 }
 
