@@ -58,7 +58,7 @@ class FloodsTest(TestCase):
                 before = resident_bytes(server.process.pid)
                 self.assertTrue(Flood(server.address, flood(), _TIMEOUT_S, trusted).cut)
                 self.assertLess(resident_bytes(server.process.pid) - before, 100 * _MEBIBYTE)
-                # gRPC has a limit of its own on pings, and sees those of a record before the watch sees the next.
+                # gRPC has a limit of its own on pings, and sees one record before the watch sees the next.
                 if flood is not floods.pings or not trusted:
                     server.await_log(f"closed a connection of 127.0.0.1: it sends {complaint}")
                 self.assert_served(server, trusted)
