@@ -91,13 +91,14 @@ TlsHandOver::~TlsHandOver() { handed_over = nullptr; }
 // A server that is linked statically has OpenSSL's functions of these names beside these, to which the linker
 // leads gRPC.
 #ifdef WARPFOLD_STATIC_OPENSSL
-#define WARPFOLD_REPLACES(name) "__wrap_" name
+#define WARPFOLD_OPENSSL_SYMBOL(name) "__wrap_" name
 #else
-#define WARPFOLD_REPLACES(name) name
+#define WARPFOLD_OPENSSL_SYMBOL(name) name
 #endif
 
-extern "C" int ReadDecrypted(SSL* ssl, void* data, int most) __asm__(WARPFOLD_REPLACES("SSL_read"));
-extern "C" int WriteToEncrypt(SSL* ssl, const void* data, int bytes) __asm__(WARPFOLD_REPLACES("SSL_write"));
+extern "C" int ReadDecrypted(SSL* ssl, void* data, int most) __asm__(WARPFOLD_OPENSSL_SYMBOL("SSL_read"));
+extern "C" int WriteToEncrypt(SSL* ssl, const void* data,
+                              int bytes) __asm__(WARPFOLD_OPENSSL_SYMBOL("SSL_write"));
 
 extern "C" int ReadDecrypted(SSL* ssl, void* data, int most) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
