@@ -61,13 +61,12 @@ void TakeOfTls(int is_written, int /*version*/, int type, const void* data, std:
                void* of_tls) {
   if (is_written != 0) return;
   auto& tls = *static_cast<WatchedTls*>(of_tls);
-  const auto* const bytes = static_cast<const std::uint8_t*>(data);
-  const auto now = std::chrono::steady_clock::now();
   if (type == SSL3_RT_HANDSHAKE) {  // new keys in TLS 1.3, another handshake in 1.2
-    if (!tls.key_updates.Spend(1, now)) tls.complaint = "new keys without end";
+    if (!tls.key_updates.Spend(1, std::chrono::steady_clock::now())) tls.complaint = "new keys without end";
   } else if (type == SSL3_RT_HEADER && size == SSL3_RT_HEADER_LENGTH) {
-    const bool is_small = (bytes[3] << 8 | bytes[4]) <= kSmallRecord;
-    if (is_small && !tls.small_records.Spend(1, now)) {
+    const auto* const bytes = static_cast<const std::uint8_t*>(data);
+    if ((bytes[3] << 8 | bytes[4]) > kSmallRecord) return;
+    if (!tls.small_records.Spend(1, std::chrono::steady_clock::now())) {
       tls.complaint = "records of TLS that carry next to nothing";
     }
   }

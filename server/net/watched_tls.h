@@ -12,9 +12,9 @@ namespace warpfold::server {
 
 class WatchedConnection;
 
-// What a client may send of TLS itself, beside HTTP/2: so many at once, and so many in a second for ever.
-// Keys are renewed after hundreds of gigabytes. A small record has at most so many bytes, its tag included;
-// that of a frame that opens a window is one.
+// A client may send so many key updates and small records at once, and then so many in each second. Honest
+// clients renew their keys after hundreds of gigabytes. A record is small if it has at most kSmallRecord
+// bytes with its tag, as one has that carries a frame which opens a window.
 inline constexpr double kMostKeyUpdates = 16;
 inline constexpr double kKeyUpdatesPerSecond = 1;
 inline constexpr int kSmallRecord = 64;

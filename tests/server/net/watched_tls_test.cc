@@ -66,7 +66,7 @@ class WatchedTlsTest : public testing::Test {
     EXPECT_TRUE(SSL_is_init_finished(server_.get()) && SSL_is_init_finished(client_.get()));
   }
 
-  // What the server reads: how many bytes there were, nothing where it may go on, but there are none.
+  // Reads once on the server's side. Returns how many bytes came, or nothing where none are there yet.
   std::optional<int> Read() {
     std::array<char, 16'384> bytes;
     const int size = SSL_read(server_.get(), bytes.data(), bytes.size());
