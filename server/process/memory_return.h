@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "absl/time/time.h"
 #include "server/process/memory_budget.h"
@@ -23,12 +24,22 @@ struct ReturnLevels {
 // the start and stays (slots, memory to receive into, kept arrays): that may be most of the budget.
 ReturnLevels ReturnLevelsOf(std::uint64_t at_start, const MemoryBudget& budget);
 
+// The memory of a process and its allocator. Tests have one of their own.
+struct ProcessMemory {
+  std::function<std::uint64_t()> own_bytes;
+  std::function<absl::Duration()> cpu_time;
+  std::function<void()> trim;           // gives back what is free
+  std::function<void(bool)> keep_free;  // whether the allocator keeps what is freed from now on
+};
+
+ProcessMemory MemoryOfThisProcess();
+
 // Threads: one.
 class MemoryReturn {
  public:
   // To be made when the process has all memory that it needs and starts to serve. `budget`: what it may hold
   // at most.
-  MemoryReturn(absl::Time now, const MemoryBudget& budget);
+  MemoryReturn(absl::Time now, const MemoryBudget& budget, ProcessMemory memory = MemoryOfThisProcess());
 
   // To be called often. Where the process holds more memory of its own (what clients have registered is not)
   // than is enough, a quarter more than it had at first, trims what it can: after five seconds of quiet, less
@@ -41,6 +52,7 @@ class MemoryReturn {
   bool IsQuiet();
   void ReturnAtOnce(absl::Time now);
 
+  const ProcessMemory memory_;
   const ReturnLevels levels_;
   absl::Time next_check_;
   absl::Time last_return_;

@@ -4,6 +4,7 @@
 // Servers of which one is silent: calls, and questions about the servers, go on with the others.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -131,6 +132,23 @@ TEST(NoServerTest, TheQuestionWhetherItServesIsCancelled) {
   const auto stop = [&source] { return source.request_stop() || true; };
   const absl::Status status = client.IsServing({.stop = source.get_token(), .keep_going = stop}).status();
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
+}
+
+// In a rolling restart the second server may be the one that comes back first.
+TEST(NoServerTest, TheQuestionWhetherItServesIsAskedOfEachTargetAnew) {
+  FakeService service;
+  const auto gone = [&service] { return FakeServer(service).port(); };
+  const int second = gone();
+  std::optional<FakeServer> server;
+  Client client({"127.0.0.1:" + std::to_string(gone()), "127.0.0.1:" + std::to_string(second)});
+  ASSERT_FALSE(client.IsServing({.timeout = absl::Milliseconds(100)}).ok());
+  // Asked before and in the pauses.
+  const auto start = [&] {
+    if (!server.has_value()) server.emplace(service, second);
+    return true;
+  };
+  const absl::StatusOr<bool> serving = client.IsServing({.keep_going = start});
+  EXPECT_TRUE(serving.ok() && *serving) << serving.status();
 }
 
 TEST_F(DeadTargetTest, QuestionsAreCancelledByTheThreadThatAsks) {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 namespace warpfold::server {
 namespace {
@@ -48,6 +50,98 @@ TEST(MemoryReturnTest, LeavesOutWhatTheDriverHas) {
   const ReturnLevels levels = ReturnLevelsOf(kProcess, of_gpu);
   EXPECT_EQ(levels.enough, kProcess / 4 * 5);
   EXPECT_EQ(levels.much, (of_gpu.total() - gpu.host_bytes) / 2);
+}
+
+// A process of 24 MiB of which clients may make 524 (so that 30 are enough and 262 much), over a clock that
+// the test sets.
+class TrimTest : public testing::Test {
+ protected:
+  // Half a second later, with what the process holds then and the share of a core that it had.
+  void Step(std::uint64_t mib, double share) {
+    now_ += absl::Milliseconds(500);
+    held_ = mib * kMiB;
+    cpu_time_ += share * absl::Milliseconds(500);
+    memory_return_.TrimIfLarge(now_);
+  }
+  void Steps(int seconds, std::uint64_t mib, double share) {
+    for (int i = 0; i < 2 * seconds; ++i) Step(mib, share);
+  }
+  std::string TakeDone() { return std::exchange(done_, ""); }
+
+  absl::Time now_ = absl::UnixEpoch();
+  std::uint64_t held_ = kProcess;
+  std::uint64_t after_trim_ = kProcess;
+  absl::Duration cpu_time_;
+  std::string done_;  // a word for each deed
+  MemoryReturn memory_return_{now_,
+                              {.base = 64 * kMiB, .calls = 460 * kMiB},
+                              {.own_bytes = [this] { return held_; },
+                               .cpu_time = [this] { return cpu_time_; },
+                               .trim =
+                                   [this] {
+                                     done_ += "trim ";
+                                     held_ = std::min(held_, after_trim_);
+                                   },
+                               .keep_free = [this](bool keep) { done_ += keep ? "keep " : "drop "; }}};
+};
+
+TEST_F(TrimTest, NeverOfAProcessThatHoldsEnough) {
+  Steps(600, 30, 0);
+  EXPECT_EQ(TakeDone(), "");
+}
+
+TEST_F(TrimTest, AfterFiveSecondsOfQuiet) {
+  Steps(4, 31, 0);
+  EXPECT_EQ(TakeDone(), "");
+  Steps(1, 31, 0);
+  EXPECT_EQ(TakeDone(), "trim ");
+}
+
+TEST_F(TrimTest, OnceAMinuteWhileItIsBusy) {
+  Steps(59, 31, 1);
+  EXPECT_EQ(TakeDone(), "");
+  Steps(60, 31, 1);
+  EXPECT_EQ(TakeDone(), "trim ");
+}
+
+TEST_F(TrimTest, AtOnceAndAgainSoonOfMuch) {
+  Step(263, 1);
+  EXPECT_EQ(TakeDone(), "drop trim ");
+  Step(263, 1);
+  EXPECT_EQ(TakeDone(), "drop trim ");
+  // At the next check the allocator keeps memory as before.
+  Steps(5, 24, 1);
+  EXPECT_EQ(TakeDone(), "keep ");
+}
+
+TEST_F(TrimTest, AtOnceButNotWithin200MillisecondsOfTheLast) {
+  Step(263, 1);
+  EXPECT_EQ(TakeDone(), "drop trim ");
+  held_ = 263 * kMiB;
+  memory_return_.TrimIfLarge(now_ + absl::Milliseconds(199));
+  EXPECT_EQ(TakeDone(), "");
+  memory_return_.TrimIfLarge(now_ + absl::Milliseconds(200));
+  EXPECT_EQ(TakeDone(), "drop trim ");
+}
+
+// Memory that is in use does not come back, however often it is asked for.
+TEST_F(TrimTest, LessAndLessOftenWhileItDoesNotHelp) {
+  after_trim_ = 100 * kMiB;
+  Steps(5, 100, 0);
+  EXPECT_EQ(TakeDone(), "trim drop ");
+  Steps(5, 100, 0);
+  EXPECT_EQ(TakeDone(), "keep ");
+  Steps(5, 100, 0);
+  EXPECT_EQ(TakeDone(), "trim drop ");
+  Steps(15, 100, 0);
+  EXPECT_EQ(TakeDone(), "keep ");
+  Steps(5, 100, 0);
+  EXPECT_EQ(TakeDone(), "trim drop ");
+  // Work ends that: what it leaves is looked for soon.
+  Steps(5, 100, 1);
+  TakeDone();
+  Steps(5, 100, 0);
+  EXPECT_EQ(TakeDone(), "trim drop ");
 }
 
 }  // namespace
