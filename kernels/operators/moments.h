@@ -12,8 +12,10 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
+#include "kernels/geometry.h"
 #include "kernels/operators/float_bounds.h"
 #include "kernels/operators/operator.h"
 #include "kernels/operators/sum.h"
@@ -80,16 +82,23 @@ WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
 }
 
 // The moments of `count` > 0 elements, given sums of their deviations from `center`, and of the squares of
-// these. The center is near the mean, so that little cancels.
+// these. The center is near the mean, so that little cancels, but for elements that differ by a few last
+// places, which the center may miss by several. Their deviations are small multiples of a last place, and so
+// are all terms of count * squares - deviations^2: the difference is exact, and only its division by count is
+// rounded. A power of two keeps these terms in the range of doubles.
 template <class Real>
 WARPFOLD_FN MomentParts<Real> PartsAround(Real center, Real deviations, Real squares, double count) {
+  constexpr double kScale = 1.0 / 64;
+  static_assert(kLeafBytes / kLanes / sizeof(std::uint16_t) <= 64, "a lane may count more elements");
+  const double share = count * kScale;
   const Real step = deviations / count;
   const Real mean = center + step;
-  const Real excess = deviations * step;
-  const Real rest = squares - excess;
+  const Real excess = deviations * (deviations * kScale);
+  const Real total = squares * share;
+  const Real rest = (total - excess) / share;
   // A rest that is not above 0 comes from rounding, and is 0; or else the squares are not finite, and stay.
   const Real none = excess < std::numeric_limits<double>::infinity() ? Real{} : squares;
-  return {mean, RoundedOff(center, step, mean), excess < squares ? rest : none};
+  return {mean, RoundedOff(center, step, mean), excess < total ? rest : none};
 }
 
 WARPFOLD_FN Moments MomentsAround(double center, double deviations, double squares, std::uint32_t count) {

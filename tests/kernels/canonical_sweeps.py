@@ -38,8 +38,10 @@ def _merge_moments(a, b):
 
 def _moments_around(center: float, deviations: float, squares: float, count: int):
     step = deviations / float(count)
-    excess = deviations * step
-    rest = squares - excess if excess < squares else 0.0 if excess < math.inf else squares
+    share = float(count) / 64
+    excess = deviations * (deviations / 64)
+    total = squares * share
+    rest = (total - excess) / share if excess < total else 0.0 if excess < math.inf else squares
     return center + step, _rounded_off(center, step), rest, count
 
 
