@@ -85,6 +85,24 @@ def test_subinterpreters_are_refused(before):
     assert "ImportError" in said and "main interpreter alone, not in a subinterpreter" in said
 
 
+def test_a_refused_subinterpreter_leaves_the_main_interpreter_alone():
+    """Calls of the main interpreter were TypeErrors after it, and then ended the process."""
+    after = "client = warpfold.connect('127.0.0.1:1')\n" \
+            "try: client.sum([1, 2], timeout=0.1)\n" \
+            "except warpfold.WarpfoldError as error: print('refused as ever', type(error).__name__)"
+    said = run("-P", "-c", _IN_A_SUBINTERPRETER.format(before="import warpfold") + after)
+    assert "not in a subinterpreter" in said and "refused as ever" in said
+
+
+def test_the_package_is_imported_once():
+    said = run("-P", "-c", "import sys, warpfold\n"
+                           "for name in list(sys.modules):\n"
+                           "    if name.startswith('warpfold'): del sys.modules[name]\n"
+                           "try: import warpfold\n"
+                           "except ImportError as error: print(error)")
+    assert "imported once in a process" in said
+
+
 def test_sources_are_clean():
     run("-m", "ruff", "check", "--config", "pyproject.toml", "warpfold", "../../tests/python",
         "../../tests/benchmarks/python_client.py")

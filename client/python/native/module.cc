@@ -14,14 +14,28 @@
 #include "client/python/native/view.h"
 #include "proto/leaf.h"
 
-NB_MODULE(_native, module) {
+namespace {
+
+bool is_loaded = false;
+
+// What speaks against loading the module, or null. This is asked before nanobind sets up anything: it has one
+// state for the process, which an attempt that is given up would leave to a dying interpreter.
+const char* Hindrance() {
   // Threads of gRPC's and of calls ask for Python's lock by way of the main interpreter, and would wait for
   // ever in another one.
   if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-    throw nanobind::import_error(
-        "warpfold works in Python's main interpreter alone, not in a subinterpreter: use threads or "
-        "processes");
+    return "warpfold works in Python's main interpreter alone, not in a subinterpreter: use threads or "
+           "processes";
   }
+  if (is_loaded) {
+    return "warpfold is imported once in a process: its modules have been taken out of sys.modules since";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+NB_MODULE(_native_module, module) {
   // Objects that live until the interpreter's end are Python's to free, or not.
   nanobind::set_leak_warnings(false);
   warpfold::python::BindView(module);
@@ -32,4 +46,13 @@ NB_MODULE(_native, module) {
   module.def("fault_of_target",
              [](const std::string& name) { return std::string(warpfold::FaultOfTarget(name)); });
   module.attr("LEAF_BYTES") = warpfold::kLeafBytes;
+  is_loaded = true;
+}
+
+extern "C" NB_EXPORT PyObject* PyInit__native() {
+  if (const char* hindrance = Hindrance(); hindrance != nullptr) {
+    PyErr_SetString(PyExc_ImportError, hindrance);
+    return nullptr;
+  }
+  return PyInit__native_module();
 }
