@@ -98,8 +98,9 @@ std::vector<std::uint32_t> PseudoRandom(std::uint64_t count, std::uint64_t seed)
   return numbers;
 }
 
-// Floats of many magnitudes, without more bits than their type has; integers of any bits.
-std::vector<std::byte> FrozenArray(ElementType type, std::uint64_t count) {
+// Floats of many magnitudes, without more bits than their type has, of which each seventh may be NaN;
+// integers of any bits.
+std::vector<std::byte> FrozenArray(ElementType type, std::uint64_t count, bool with_nan) {
   const bool half = type == ElementType::kFloat16 || type == ElementType::kBfloat16;
   const bool is_float = half || type == ElementType::kFloat32 || type == ElementType::kFloat64;
   const int bits = type == ElementType::kFloat16 ? 11 : type == ElementType::kBfloat16 ? 8 : 24;
@@ -110,7 +111,7 @@ std::vector<std::byte> FrozenArray(ElementType type, std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const double x = static_cast<double>(numbers[i] % (1u << bits)) - (1 << (bits - 1));
     const auto octave = static_cast<int>(half ? numbers[i] % 13 : numbers[i] % 41);
-    floats.push_back(std::ldexp(x, octave - (half ? 12 : 40)));
+    floats.push_back(with_nan && i % 7 == 3 ? std::nan("") : std::ldexp(x, octave - (half ? 12 : 40)));
     integers.insert(integers.end(), {numbers[i], others[i]});
   }
   if (is_float) return ElementsOf(type, floats);
@@ -128,10 +129,12 @@ TEST(GoldenTest, StatesAreFrozen) {
     spec.element_type = TypeOf(frozen);
     spec.shape = {frozen["rows"], frozen["columns"]};
     if (frozen["modulus"] != 0) spec.modulus = frozen["modulus"].get<std::uint64_t>();
+    spec.ignore_nan = frozen["ignore_nan"];
     const absl::StatusOr<ReductionPlan> reduction = ReductionPlan::Create(spec);
     ASSERT_TRUE(reduction.ok()) << reduction.status();
     const std::uint64_t count = frozen["count"];
-    const std::vector<std::byte> data = FrozenArray(spec.element_type, count * spec.shape.entries());
+    const std::vector<std::byte> data =
+        FrozenArray(spec.element_type, count * spec.shape.entries(), spec.ignore_nan);
     const PartialState state = ReduceOnHost(*reduction, frozen["first"], data);
     Json nodes = Json::array();
     for (std::size_t i = 0; i < state.nodes().size(); ++i) {

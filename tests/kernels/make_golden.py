@@ -127,14 +127,15 @@ def _pseudo_random(count: int, seed: int) -> list[int]:
     return numbers
 
 
-def _frozen_array(type_name: str, count: int) -> bytes:
+def _frozen_array(type_name: str, count: int, with_nan: bool) -> bytes:
     bits = _pseudo_random(count, 2026)
-    if type_name in _MORE_FLOATS:  # no more bits than fit
-        bits_each = 11 if type_name == "float16" else 8
-        return array_of(type_name, [math.ldexp(b % 2**bits_each - 2**(bits_each - 1), b % 13 - 12)
-                                    for b in bits])[1]
-    if type_name in _FLOATS:  # of many magnitudes, so that every bracket shows
-        return numpy.array([math.ldexp(b % 2**24 - 2**23, b % 41 - 40) for b in bits], type_name).tobytes()
+    if type_name in _ALL_FLOATS:  # of many magnitudes, so that every bracket shows; no more bits than fit
+        bits_each = {"float16": 11, "bfloat16": 8}.get(type_name, 24)
+        octaves = 13 if type_name in _MORE_FLOATS else 41
+        floats = [math.ldexp(b % 2**bits_each - 2**(bits_each - 1), b % octaves - octaves + 1) for b in bits]
+        if with_nan:
+            floats[3::7] = [math.nan] * len(floats[3::7])
+        return array_of(type_name, floats)[1]
     pairs = zip(bits, _pseudo_random(count, 7))
     data = b"".join(struct.pack("<II", *pair) for pair in pairs)
     return data[:count * Spec("sum", type_name).bits // 8]
@@ -144,13 +145,13 @@ def states() -> list[dict]:
     cases = []
 
     def add(spec: Spec, count: int, first: int):
-        data = _frozen_array(spec.type, count * spec.entries)
+        data = _frozen_array(spec.type, count * spec.entries, spec.ignore_nan)
         nodes, range_state, results = canonical_order.reduce(spec, data, first)
         value = describe(spec, results)
         if spec.operator == "logsumexp":  # whose logarithm is the library's
             value = f"near:{results[0]!r}:{1e-15 * (1 + abs(results[0]))!r}"
         cases.append({"operator": spec.operator, "type": spec.type, "rows": spec.rows,
-                      "columns": spec.columns, "modulus": spec.modulus, "first": first, "count": count,
+                      "columns": spec.columns, "modulus": spec.modulus, "ignore_nan": spec.ignore_nan, "first": first, "count": count,
                       "nodes": [[level, index, state.hex()] for level, index, state in nodes],
                       "range": range_state.hex(), "value": value})
 
@@ -184,6 +185,14 @@ def states() -> list[dict]:
     add(Spec("matrix_product", "int64", 17, 17, modulus=2**63 - 25), 9, 4)
     for type_name in _ALL_FLOATS:
         add_scalars(type_name, _EXACT_OPERATORS)
+    # Lanes that count 13 to 15 elements of float64, and twice or four times as many of narrower types: there the
+    # states of two sweeps take divisions that round. With each seventh NaN, and without.
+    for type_name in _ALL_FLOATS:
+        for operator in _SCALAR_OPERATORS + _MORE_OPERATORS + _EXACT_OPERATORS:
+            if _takes(operator, type_name):
+                leaf = canonical_order.leaf_size(Spec(operator, type_name))
+                for ignore_nan in (False, True):
+                    add(Spec(operator, type_name, ignore_nan=ignore_nan), leaf + 7 * leaf // 8 + 13, 0)
     return cases
 
 
