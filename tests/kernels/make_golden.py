@@ -151,7 +151,8 @@ def states() -> list[dict]:
         if spec.operator == "logsumexp":  # whose logarithm is the library's
             value = f"near:{results[0]!r}:{1e-15 * (1 + abs(results[0]))!r}"
         cases.append({"operator": spec.operator, "type": spec.type, "rows": spec.rows,
-                      "columns": spec.columns, "modulus": spec.modulus, "ignore_nan": spec.ignore_nan, "first": first, "count": count,
+                      "columns": spec.columns, "modulus": spec.modulus, "ignore_nan": spec.ignore_nan,
+                      "first": first, "count": count,
                       "nodes": [[level, index, state.hex()] for level, index, state in nodes],
                       "range": range_state.hex(), "value": value})
 
@@ -185,8 +186,8 @@ def states() -> list[dict]:
     add(Spec("matrix_product", "int64", 17, 17, modulus=2**63 - 25), 9, 4)
     for type_name in _ALL_FLOATS:
         add_scalars(type_name, _EXACT_OPERATORS)
-    # Lanes that count 13 to 15 elements of float64, and twice or four times as many of narrower types: there the
-    # states of two sweeps take divisions that round. With each seventh NaN, and without.
+    # Lanes that count 13 to 15 elements of float64, and twice or four times as many of narrower types: there
+    # the states of two sweeps take divisions that round. With each seventh NaN, and without.
     for type_name in _ALL_FLOATS:
         for operator in _SCALAR_OPERATORS + _MORE_OPERATORS + _EXACT_OPERATORS:
             if _takes(operator, type_name):

@@ -78,7 +78,8 @@ def test_bytes_behind_the_array(client, tmp_path, junk):
 
 
 def test_what_is_no_path():
-    for read in (files.npy, lambda path: files.raw(path, "i4"), lambda path: next(files.npz(path, "x"))):
+    for read in (files.npy, lambda path: files.raw(path, "i4"), lambda path: next(files.npz(path, "x")),
+                 lambda path: next(files.parquet(path, "x"))):
         for path in (3, None, io.BytesIO(_DATA)):
             with pytest.raises(TypeError, match=r"named by a path, as 'measurements\.npy', not by "):
                 read(path)
@@ -94,6 +95,10 @@ def test_an_archive_without_members_is_no_elements(client, tmp_path, comment):
     for file in (io.BytesIO(path.read_bytes()), Trickle(path.read_bytes())):
         with pytest.raises(ValueError, match="begins as an archive"):
             client.sum(file, dtype="uint8")
+    content = path.read_bytes()
+    for pieces in ([content], [content[:3], content[3:]], [bytearray(content)]):
+        with pytest.raises(ValueError, match="begins as an archive"):
+            client.sum(iter(pieces))  # without a type bytes are uint8
     x = numpy.array([0x06054B50, *range(9)], "i4")  # begins as one does by chance
     x.tofile(path)
     assert client.sum(files.raw(path, "int32")) == x.sum()

@@ -25,7 +25,7 @@ from warpfold.element_types import (
 from warpfold.exports import buffer_of, dtype_of_array, exported, format_of, is_of_bytes, last_byte_of
 from warpfold.mapped import Home, Mapping, home_of, mapping_at, mappings_of
 from warpfold.masks import most_dimensions, refuse_mask_of, refuse_masked, refuse_masks_in
-from warpfold.raw_bytes import WholeElements, blocks_of
+from warpfold.raw_bytes import BEGIN_BYTES, WholeElements, blocks_of, check_begin
 
 if TYPE_CHECKING:
     import numpy
@@ -384,7 +384,12 @@ def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Eleme
     """The elements of pieces: arrays or, where the caller has said a type, also bytes and files of that type.
     Bytes may be cut inside elements, files may not."""
     if dtype is None:
-        yield from (elements_of(piece, None) for piece in pieces)
+        begin = b""
+        for piece in pieces:
+            if isinstance(piece, (bytes, bytearray)) and len(begin) < BEGIN_BYTES:
+                begin += piece[:BEGIN_BYTES]
+                check_begin(begin)
+            yield elements_of(piece, None)
         return
     cut = WholeElements(dtype)
     for piece in pieces:

@@ -124,7 +124,7 @@ def parquet(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of a column of a Parquet file. ValueError and TypeError as of arrow()."""
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetFile(path) as file:
+    with pyarrow.parquet.ParquetFile(_path(path)) as file:
         index = _column_index(file.schema_arrow, column)
         yield _empty_piece(file.schema_arrow.field(index).type, column)
         for batch in file.iter_batches(batch_size=1 << 20, columns=[column]):
