@@ -60,10 +60,10 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
                   Parts[Coroutine[Any, Any, Result], Coroutine[Any, Any, PartialState]]):
     """See connect. Its methods are those of warpfold.Client, and answer coroutines.
 
-    The timeout begins when a method is called, and options of a wrong type are refused there; the call is
-    made when the coroutine is awaited, or run as a task, as by asyncio.gather: only so several are made at
-    the same time. What is wrong with the array, or with options that depend on it, is raised there. To cancel
-    the task ends the call.
+    The timeout begins when a method is called, and timeout, streams, progress, keepdims and ord of a wrong
+    type are refused there. The call is made when the coroutine is awaited, or run as a task, as by
+    asyncio.gather: only so several are made at the same time. What is wrong with the array, or with other
+    options, is raised there. To cancel the task ends the call.
 
     An awaitable that is cancelled ends its call, and raises CancelledError once nothing is read of the array
     any more: at once where the call still waits for its turn, or for an iterator's next piece. A coroutine
