@@ -141,7 +141,7 @@ def test_nan_policy(client):
     lambda client, x: client.sum(x), lambda client, x: client.sum(x, 0), lambda client, x: client.prod(x, 1),
     lambda client, x: client.reduce(x, ["sum"])["sum"], lambda client, x: client.sum_of_squares(iter([x]))])
 def test_overflow_names_the_option_that_goes_on(client, call):
-    with pytest.raises(OverflowError, match=r'does not fit.*; overflow="wrap" would answer it modulo 2\*\*6'):
+    with pytest.raises(OverflowError, match=r'does not fit.*; overflow="wrap" would .* modulo 2\*\*bits'):
         call(client, numpy.full((2, 2), 2**62))
     with pytest.raises(OverflowError, match=r"max_subarray_sum.* 64 bits$"):
         client.max_subarray_sum(numpy.full(2, 2**62))
