@@ -85,12 +85,14 @@ def test_subinterpreters_are_refused(before):
     assert "ImportError" in said and "main interpreter alone, not in a subinterpreter" in said
 
 
-def test_a_refused_subinterpreter_leaves_the_main_interpreter_alone():
+@pytest.mark.parametrize("before", ["", "import warpfold"])
+def test_a_refused_subinterpreter_leaves_the_main_interpreter_alone(before):
     """Calls of the main interpreter were TypeErrors after it, and then ended the process."""
-    after = "client = warpfold.connect('127.0.0.1:1')\n" \
+    after = "import warpfold\n" \
+            "client = warpfold.connect('127.0.0.1:1')\n" \
             "try: client.sum([1, 2], timeout=0.1)\n" \
             "except warpfold.WarpfoldError as error: print('refused as ever', type(error).__name__)"
-    said = run("-P", "-c", _IN_A_SUBINTERPRETER.format(before="import warpfold") + after)
+    said = run("-P", "-c", _IN_A_SUBINTERPRETER.format(before=before) + after)
     assert "not in a subinterpreter" in said and "refused as ever" in said
 
 

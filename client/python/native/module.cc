@@ -18,8 +18,7 @@ namespace {
 
 bool is_loaded = false;
 
-// What speaks against loading the module, or null. This is asked before nanobind sets up anything: it has one
-// state for the process, which an attempt that is given up would leave to a dying interpreter.
+// What speaks against loading the module into the interpreter that runs, or null.
 const char* Hindrance() {
   // Threads of gRPC's and of calls ask for Python's lock by way of the main interpreter, and would wait for
   // ever in another one.
@@ -31,6 +30,16 @@ const char* Hindrance() {
     return "warpfold is imported once in a process: its modules have been taken out of sys.modules since";
   }
   return nullptr;
+}
+
+using Exec = int (*)(PyObject*);
+Exec exec_by_nanobind = nullptr;
+
+int ExecUnlessHindered(PyObject* module) {
+  const char* const hindrance = Hindrance();
+  if (hindrance == nullptr) return exec_by_nanobind(module);
+  PyErr_SetString(PyExc_ImportError, hindrance);
+  return -1;
 }
 
 }  // namespace
@@ -49,10 +58,17 @@ NB_MODULE(_native_module, module) {
   is_loaded = true;
 }
 
+// Python asks this for the module's definition, and then runs its slot `exec` (PEP 489), in the interpreter
+// that imports. nanobind has one state for the process, which its `exec` sets: an attempt that is given up
+// later would leave it to a dying interpreter. So the question comes before. Not here: some versions of
+// Python (3.13) call this in the main interpreter, whichever imports.
 extern "C" NB_EXPORT PyObject* PyInit__native() {
-  if (const char* hindrance = Hindrance(); hindrance != nullptr) {
-    PyErr_SetString(PyExc_ImportError, hindrance);
-    return nullptr;
+  PyObject* const definition = PyInit__native_module();
+  if (definition == nullptr || exec_by_nanobind != nullptr) return definition;
+  for (auto* slot = reinterpret_cast<PyModuleDef*>(definition)->m_slots; slot->slot != 0; ++slot) {
+    if (slot->slot != Py_mod_exec) continue;
+    exec_by_nanobind = reinterpret_cast<Exec>(slot->value);
+    slot->value = reinterpret_cast<void*>(&ExecUnlessHindered);
   }
-  return PyInit__native_module();
+  return definition;
 }

@@ -134,7 +134,8 @@ def from_status(code: str, message: str, reason: str, fields: Mapping[str, str])
     kind = _BY_CODE.get(code, UnknownError)
     # The server names the protocol's option, and the client library none. This operator has none, either.
     if reason == "OVERFLOW" and "max_subarray_sum" not in message:
-        message = f'{message.partition(";")[0]}; overflow="wrap" would answer it modulo 2**bits of its type'
+        message = f'{message.partition(";")[0]}; overflow="wrap" would answer it modulo 2**bits of the ' \
+                  "element type"
     error = kind(message, reason, fields)
     if kind is UnknownError:
         error.code = code
