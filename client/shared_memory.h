@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that the server reads without a wire: for a client on the server's machine, over the socket that its
-// flag --memory_socket names.
+// Shared memory: a client on the server's machine registers memory over the Unix socket of --memory_socket,
+// and the server reads it directly instead of receiving the array.
 //
 //   const auto server = warpfold::MemoryConnection::Open("/run/warpfold.mem");  // absl::StatusOr
 //   const auto memory = server->Allocate(count * sizeof(float));
@@ -23,9 +23,9 @@
 // connection from the new process (by a handler of pthread_atfork), so that the server forgets the memory
 // when the process that registered it ends, also while those live that were forked from it.
 //
-// A server that ends has forgotten what was registered; its tokens are then unknown to the next one. The next
-// registration connects to that, also while memory of before is still there, and goes on as before. After the
-// end of a server its old memory stays readable and writable for the client.
+// Registrations end with the server process, and a restarted server does not know the old tokens. The next
+// registration connects to the new server, even if older registrations still exist. The client can still read
+// and write the memory itself.
 //
 // Moved-from objects may only be destroyed, or assigned to.
 #pragma once
@@ -70,7 +70,7 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  // Zero at first; aligned to a page. To be written at will, but not while it is reduced.
+  // Zero at first; aligned to a page. The client may write to it at any time except during a reduction.
   std::span<std::byte> data() const { return data_; }
   const std::string& token() const { return registered_.token(); }
 

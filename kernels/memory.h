@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes that lie ready for a device, so that they need not be staged: memory of the host that was registered
-// with it, device memory of another process, device memory of this one. A backend makes them (backend.h), and
-// its slots reduce them.
+// Memory that a device can access directly, so that it need not be staged: registered (pinned) host memory,
+// device memory of another process, or device memory of this process. A Backend creates it (backend.h), and
+// its slots reduce it.
 //
 // Threads: constant once all of it is registered; freely shared. Must be destroyed before its backend.
 #pragma once
@@ -25,7 +25,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   std::uint64_t size() const { return bytes_.size(); }
-  // Where the device finds them. Only the backend may follow this address, unless the host can.
+  // The address as the device sees it. Only the backend may dereference it, unless host_can_read().
   const std::byte* data() const { return bytes_.data(); }
   bool host_can_read() const { return host_can_read_; }
   // The device that holds the bytes, whose slots alone may be started on them. None if the host holds them:

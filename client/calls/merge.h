@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Folds the states of an array's shares into one result. Internal.
+// Merges the partial states of an array's shares into one result, with calls of Merge. Internal.
 #pragma once
 
 #include <vector>
@@ -12,9 +12,10 @@
 
 namespace warpfold {
 
-// `states` are adjacent, in array order, and not empty. Takes several calls where together they are more, or
-// larger, than a message may have. Any server will do; full ones are asked until the deadline: all of the
-// array has been reduced. With `return_state` the answer has the union's state, and may lack values.
+// `states` is not empty; its states are adjacent and in array order. If they exceed the limits of one
+// message, several calls are made. Any server can merge. An overloaded server is retried until the deadline,
+// because the whole array has already been reduced and giving up would waste that work. With `return_state`
+// the result contains the merged state and may have no values.
 absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::PartialState> states,
                                           bool return_state = false);
 

@@ -16,7 +16,8 @@ void Refusals::Admitted() {
 
 void Refusals::HeardNothing(absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  // A server that knows the question is late because it is busy, which is no time to spare it less.
+  // A server that has answered before is silent because it is overloaded; stopping to ask now would add to
+  // its load.
   if (!answers_) not_asked_until_ = now + kNotAskedAfterSilence;
 }
 

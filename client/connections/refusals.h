@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the calls to a target learn from each other, and from those that it has refused. A refused call may
-// have sent a window of its array, up to 4 MiB, before it hears of the refusal, and a full server reads all
-// of that. So for some seconds after a refusal the calls that send arrays ask first: they send their header,
-// and their array once the server says that they are admitted (metadata.h). Calls whose array cannot be sent
-// again always do. Internal.
+// Overload state of one target, shared by all calls to it. A rejected call may already have sent up to 4 MiB
+// (one flow-control window) of its array, which the overloaded server must read and discard. For some seconds
+// after a rejection, therefore, calls ask for admission first, as with HTTP's "Expect: 100-continue": they
+// send their header, and send the array only once the server has admitted them (metadata.h). Calls whose
+// array cannot be sent again always do. Internal.
 #pragma once
 
 #include "absl/base/thread_annotations.h"
@@ -20,13 +20,14 @@ inline constexpr absl::Duration kAsksAfterRefusal = absl::Seconds(5);
 // How long a call waits to hear of its admission. A server that does not know the question says nothing, and
 // keeps a place for the call meanwhile.
 inline constexpr absl::Duration kLongestWaitForAdmission = absl::Seconds(1);
-// How long a target that has said nothing is not asked.
+// How long a target is not asked again after it has not answered the question.
 inline constexpr absl::Duration kNotAskedAfterSilence = absl::Minutes(1);
 
 // Threads: any. All times are of one clock, the caller's.
 class Refusals {
  public:
-  // What has happened to a call: it was refused by a full server, ...
+  // Records the outcome of a call. Refused: an overloaded server rejected it. Admitted: it asked and was
+  // admitted. HeardNothing: it asked, and got no answer within kLongestWaitForAdmission.
   void Refused(absl::Time now);
   // ... it asked, and heard that it is admitted, ...
   void Admitted();
@@ -34,7 +35,7 @@ class Refusals {
   void HeardNothing(absl::Time now);
 
   // A call that sends an array has a place at the target: it was admitted, or did not ask and may have one.
-  // Writers do not count, since they end when their callers like. Then: it is over.
+  // Writers do not count, because their duration depends on the caller. LeftPlace: the call has ended.
   void TookPlace();
   void LeftPlace();
   // Whether there are such calls: a full server then has places again before long, for this client, too.
@@ -49,7 +50,7 @@ class Refusals {
   mutable absl::Mutex mutex_;
   absl::Time asks_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time not_asked_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  bool answers_ ABSL_GUARDED_BY(mutex_) = false;  // it has said so of a call
+  bool answers_ ABSL_GUARDED_BY(mutex_) = false;  // the target has confirmed an admission before
   int places_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

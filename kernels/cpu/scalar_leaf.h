@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ScalarLeaf<Op>: how a CPU reduces one leaf of scalars with a commutative operator. The primary template
-// takes the way that every operator can go: along the columns and lanes of the canonical order; or, where no
-// order rounds, in the order of memory. An operator with a faster way to the same bits has a specialisation
-// in a file of its name in leaf/, sum.h for sum. The generated source of the operator's row includes that
-// file, because it has this name (kernels/row.in).
+// works for every operator: it folds along the columns and lanes of the canonical order, or in memory order
+// if the order does not affect the result. An operator with a faster implementation of the same result
+// specialises it in leaf/<operator>.h, for example leaf/sum.h. The generated source of the operator's row
+// includes that file, because it has this name (kernels/row.in).
 //
-// Each such file is declared at the end of this header. So code that has not included the file does not
-// compile, where it would otherwise take the slow way without a word.
+// Each specialisation is declared at the end of this header, so that code that forgets to include its file
+// does not compile instead of silently using the slow primary template.
 #pragma once
 
 #include <cstddef>

@@ -16,8 +16,9 @@
 
 namespace warpfold::kernels::cuda {
 
-// All lanes of a WarpFolder combine at each level, also those whose result nobody reads. A NodeFolder does
-// not. It folds states that are large, and those with a modulus, whose combining takes long.
+// WarpFolder is faster for small states, but all lanes combine at every level, including lanes whose result
+// is discarded. NodeFolder combines only what is needed; it is used for large states and for operators with a
+// modulus, whose Combine is expensive.
 template <class Op, bool kHasModulus = false>
 using FolderFor = std::conditional_t<sizeof(typename Op::State) <= kMostWarpFoldedBytes && !kHasModulus,
                                      WarpFolder<Op>, NodeFolder<Op>>;

@@ -11,10 +11,10 @@
 
 namespace warpfold::kernels::cuda {
 
-// Takes state number `i` of 2^levels. It is combined with its neighbour, the pair with the pair before it,
-// and so on, as a binary counter carries: waiting[l] is the state of 2^l that have no partner yet. Returns
-// what came of it, which behind the last one is the state of all. join(left, right, l) combines two states of
-// 2^l each.
+// Adds state number `i` of a sequence of 2^levels to a balanced tree. As in a binary counter, each carry
+// combines two complete subtrees of the same size: waiting[l] holds the subtree of 2^l states that has no
+// right sibling yet. Returns the combined state, which after the last call is the state of the whole tree.
+// join(left, right, l) combines two states of 2^l each.
 template <std::size_t kMostLevels, class State, class Join>
 __device__ __forceinline__ State PairUp(State state, std::uint32_t i, std::uint32_t levels,
                                         State (&waiting)[kMostLevels], const Join& join) {

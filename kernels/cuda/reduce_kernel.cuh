@@ -18,13 +18,15 @@
 
 namespace warpfold::kernels::cuda {
 
-// A block is given its first two units. While it folds one, it draws the number of the unit after the next:
-// unit 2 * unit_blocks + drawn. There is one draw for each unit, so that their count ends at zero.
+// A block's first two units are assigned statically. While it folds a unit, it takes the number of the unit
+// after the next from an atomic counter: unit 2 * unit_blocks + drawn. There are as many draws as units, so
+// that the counter wraps to zero at the end of the launch.
 __device__ __forceinline__ unsigned DrawUnit(const UnitPlan& plan, const Workspace& workspace) {
   return atomicInc(workspace.tickets + 1, plan.units - 1);
 }
 
-// The state of a unit by those of its warps' runs, in lane 0 of the warp that calls this.
+// Combines the states of the warps' runs into the state of the unit. The result is valid in lane 0 of the
+// calling warp.
 template <std::uint32_t kWarps, class Op>
 __device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const typename Op::State* states,
                                                         std::uint32_t lane) {
@@ -36,8 +38,8 @@ __device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const type
   return folded;
 }
 
-// What the host hands over of an operator. With a modulus it is the operator itself, whose reciprocals take
-// divisions that each thread would do for itself.
+// What the host passes to the kernel: normally the operator's parameters; with a modulus the operator itself,
+// so that its reciprocals are computed once on the host and not by each thread.
 template <class Op, bool kHasModulus>
 using KernelParameters = std::conditional_t<kHasModulus, Op, OperatorParameters>;
 
@@ -84,7 +86,7 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   // There are two sets, used in turn, so that one barrier a unit is enough.
   WARPFOLD_SHARED(std::byte, shared, [2][kWarps * sizeof(State)]);
   WARPFOLD_SHARED(unsigned, drawn, [2]);
-  // The partials of a single block need not leave it.
+  // The partials of a single block can stay in shared memory.
   const bool is_alone = gridDim.x == 1 && plan.units == 0;
   auto* const edges = reinterpret_cast<State*>(is_alone ? shared[0] : workspace.partials);
   auto* const units = reinterpret_cast<State*>(workspace.partials) + plan.edge_leaves();

@@ -68,7 +68,7 @@ struct ArgExtremum {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kAnyOrder = true;
-  static constexpr bool kScalarsOnly = true;  // a matrix of indices is nothing that anybody asked for
+  static constexpr bool kScalarsOnly = true;  // a matrix of indices has no known use
   static constexpr std::uint32_t kNoOffset = ~std::uint32_t{0};
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bounds of what sums of floats can be. Operators hold states by them that come from outside (IsPossible):
-// who merges partial states may have forged one.
+// Plausibility bounds for sums of floats. IsPossible uses them to check partial states received from clients,
+// which may be forged.
 #pragma once
 
 #include <cmath>

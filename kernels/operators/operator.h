@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An operator is a monoid. It is written as a small struct, in one source for host and device. Its functions
-// are constant, keep no state, and call only functions that are marked WARPFOLD_FN or WARPFOLD_LARGE_FN,
-// constexpr ones, and those of <cmath> that round correctly.
+// An operator is a monoid: an associative Combine with an identity. It is a small struct, compiled from the
+// same source for host and device. Its functions are const and stateless. They may call only functions marked
+// WARPFOLD_FN or WARPFOLD_LARGE_FN, constexpr functions, and the correctly rounded functions of <cmath>.
 //
-// CONTRIBUTING.md says what adding one takes, docs/ARCHITECTURE.md how it gets from the enum to the kernel.
+// See CONTRIBUTING.md for how to add an operator, and docs/ARCHITECTURE.md for the path from the enum to the
+// kernel.
 //
-// The concept below is what kernels need of every operator. The table of operators (table.cc) needs its name,
-// kName, which is also the snake_case name of its header, and how a state becomes a result: Finish, or what
-// takes its place. traits.h names what an operator may have besides, and says what holds for those that do
-// not have it.
+// The concept below is what kernels need of every operator. The table of operators (table.cc) also needs
+// kName, which equals the name of the operator's header, and Finish or one of its replacements, which convert
+// a state to a result. traits.h lists the optional members and their defaults.
 #pragma once
 
 #include <concepts>
@@ -23,8 +23,9 @@
 
 namespace warpfold::kernels {
 
-// A result is Finish(state, count): an Outcome over `count` elements with the same bits on host and device.
-// Two traits replace it: HasFields and FinishesEntries.
+// Finish(state, count) returns the result over `count` elements; it must return the same bits on host and
+// device. Operators with the trait HasFields or FinishesEntries define other functions instead (FinishField,
+// FinishEntry).
 template <class Op>
 concept Operator = requires(const Op op, typename Op::Element element, typename Op::LeafState leaf,
                             typename Op::State state, std::uint32_t offset, std::uint64_t first) {
@@ -32,8 +33,8 @@ concept Operator = requires(const Op op, typename Op::Element element, typename 
   // are not neighbours, and a GPU's lanes may exchange their states and combine them in either order. False:
   // elements are combined strictly in array order.
   { Op::kCommutative } -> std::convertible_to<bool>;
-  // Whether Identity(), which every operator has, is also an answer: that of an empty array. False: it is
-  // neutral, but no array has such a result, and an empty array has none.
+  // Whether Identity() is also the result of an empty array. If false, Identity() is only the neutral state,
+  // and reducing an empty array is an error.
   { Op::kHasIdentity } -> std::convertible_to<bool>;
   // The state of one element, `offset` elements into its leaf. A LeafState may be narrower than a State,
   // because a leaf has at most 4,096 elements.
@@ -45,7 +46,8 @@ concept Operator = requires(const Op op, typename Op::Element element, typename 
   // has no padding, and its bytes are frozen within v1.
   { op.Widen(leaf, first) } -> std::same_as<typename Op::State>;
   requires std::is_trivially_copyable_v<typename Op::State>;
-  // They are neutral: combining a state with one, on either side, changes none of its bits.
+  // The neutral elements: combining a state with its identity, on either side, must not change any bit of the
+  // state.
   { op.LeafIdentity() } -> std::same_as<typename Op::LeafState>;
   { op.Identity() } -> std::same_as<typename Op::State>;
 };

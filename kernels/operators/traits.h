@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operator may have besides that which every operator has (operator.h). Each trait has a name, says
-// which members make an operator one of it, and what holds for the others. Backends ask these traits whether
-// an operator has a member, and never look for one themselves.
+// The optional members of an operator (operator.h has the required ones). Each trait below lists its members
+// and says what happens without them. Backends test these traits and never test for a member directly.
 //
 // Functions are found by their name alone: a member with the right name and other parameters is an error
 // where it is called, and not a member that nobody calls. Where a trait has a flag (kCombinesEqual, kAppends,
@@ -184,7 +183,7 @@ concept ChecksStates = requires {
   &Op::IsPossible;
 };
 
-// kApproximate: combining rounds whole numbers, too, so that no law but symmetry holds to the bit.
+// kApproximate: Combine rounds even whole numbers, so that the law tests can check only symmetry bit for bit.
 template <class Op>
 concept Approximate = requires {
   requires Op::kApproximate;

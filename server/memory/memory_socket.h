@@ -61,8 +61,8 @@ class MemorySocket {
     return 2 * kMaxConnections + 2 + 2 * (1 + users) * MemfdSealer::kProcessesOfOneUser;
   }
 
-  // Serves from its return on. `backend` and `registry` must outlive the socket. UNAVAILABLE where the path
-  // cannot be listened at.
+  // Serves from its return on. `backend` and `registry` must outlive the socket. Returns UNAVAILABLE if it
+  // cannot listen on the path.
   static absl::StatusOr<std::unique_ptr<MemorySocket>> Open(const MemorySocketOptions& options,
                                                             kernels::Backend& backend,
                                                             MemoryRegistry& registry);
@@ -95,8 +95,8 @@ class MemorySocket {
   // In milliseconds, for poll(2): -1 for ever.
   int LongestWait(absl::Duration next_release) const;
   void AcceptAll();
-  // Has one of the connections that register memory take in a part of it: users in turn, and the connections
-  // of one in turn. So requests wait for no more than one part, however much others register.
+  // Registers the next part of one connection's memory. Users are served round-robin, and so are the
+  // connections of one user, so that no request waits for more than one part, however much others register.
   void RegisterNext();
   bool MayConnect(uid_t user) const;
   // How many connections there are, or are still being closed.

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes memory of other processes into the registry: maps memfds, opens handles of GPU memory, and counts
-// bytes of each user.
+// Registers memory of other processes: maps memfds, opens GPU memory handles, and enforces the quota of each
+// user.
 //
-// It is given back part by part, by ReleaseNext, on the registrar's own thread: a shard that ends the last
-// reduction of it must not wait for the device to forget it, and what one client has given back keeps others
-// waiting for no more than a part (docs/adr/0135). Limits are for what users have: what is being given back
-// no longer counts for them. It still takes room until it is gone, and memory that needs this room waits for
-// it. So does memory of a user that would have more than its share together with what it has given back,
-// which its owner may keep from being gone (docs/adr/0105): others do not wait for that.
+// Memory is unregistered in parts, by ReleaseNext, on the registrar's thread. A shard that finishes the last
+// reduction over it must not block while the driver unregisters it, and one client's release delays other
+// clients by at most one part (docs/adr/0135). Limits are for what users have: what is being given back no
+// longer counts for them. It still takes room until it is gone, and memory that needs this room waits for it.
+// So does memory of a user that would have more than its share together with what it has given back, which
+// its owner may keep from being gone (docs/adr/0105): others do not wait for that.
 //
-// Threads: one, but for what says otherwise.
+// Threads: one at a time, except for functions that say otherwise.
 #pragma once
 
 #include <sys/types.h>

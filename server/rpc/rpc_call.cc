@@ -25,7 +25,7 @@ constexpr std::size_t kMaxArrayNameBytes = 64;
 constexpr std::size_t kMaxTraceparentBytes = 256;
 constexpr std::size_t kMaxExpectBytes = 64;
 
-// Slices of large messages mostly have so many bytes and more.
+// A typical lower bound of the slice size of large messages; used only to reserve the vector.
 constexpr std::size_t kUsualSliceBytes = std::size_t{16} << 10;
 
 // The buffer's slices, of which it has the references: it becomes the message's owner.
@@ -84,8 +84,8 @@ grpc::ByteBuffer BufferOf(std::string bytes) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// gRPC's own conversion counts nanoseconds from 1970 on, and makes a time of the past of a deadline in 300
-// years, as clients send that mean none.
+// Clients without a deadline may send one 300 years ahead. gRPC's own conversion counts nanoseconds since
+// 1970 in 64 bits, which would overflow and yield a time in the past.
 absl::Time TimeOf(gpr_timespec deadline) {
   constexpr std::int64_t kEndlessSeconds = std::int64_t{1} << 33;
   const gpr_timespec time = gpr_convert_clock_type(deadline, GPR_CLOCK_REALTIME);
@@ -137,8 +137,8 @@ void RpcCall::OnRequested(bool ok) {
 
 void RpcCall::OnRead(bool ok) {
   if (!ok) {
-    // Either the client has said that it sends no more, or it is gone; of the latter gRPC tells next
-    // (OnDone).
+    // Either the client has half-closed the stream, or it has disconnected. In the second case gRPC reports
+    // OnDone next. The alarm queues OnNoMore behind it, so that a disconnect is seen first.
     no_more_alarm_.emplace();
     return no_more_alarm_->Set(shard_.queue(), gpr_inf_past(GPR_CLOCK_REALTIME), no_more_.Begin());
   }

@@ -19,33 +19,26 @@ namespace warpfold::cli {
 namespace {
 
 constexpr char kFooter[] =
-    R"(Each of --callers callers has connections of its own (--streams of them) and a part of
---memory_bytes of pseudo-random elements, which it walks from begin to end: no call sends what a cache still
-holds.
+    R"(Each of the --callers callers uses its own --streams connections and its own part of --memory_bytes of pseudo-random data. It cycles through that part, so that no call sends data that is still in a cache.
 With --streams above 1, or 0, a caller stripes each array over its connections, as `warpfold reduce` does.
 
-With --baseline the same load goes to sinks, too, in processes of their own, over the same transport. All
-take turns for --rounds rounds:
+With --baseline the same load is also sent to baseline servers ("sinks") in separate processes over the same transport. The servers are measured in turn, for --rounds rounds:
   raw_socket     a socket without gRPC; the bytes are read into a buffer
   async_copy     gRPC's raw messages, copied into a buffer by the thread that receives them
   async_drop     the same without the copy
   async_hold     keeps 8 MiB of messages, as a GPU's slot does, and drops them all; no copy
   plain_service  the generated synchronous service, which copies the chunks into a buffer
 
-With --generated the server is also loaded by the classes that the compiler of the protocol generates, as
-clients of other languages have them.
+With --generated the load is also generated with protoc's stubs, as clients in other languages use them.
 
-With a --source other than chunks a caller's part of the memory is first shared with the server, handed to
-it as GPU memory, or put: that takes set_up_ms. A server that --server starts gets the flags that this
-needs.
+With a --source other than chunks, each caller first shares its memory with the server, exports it as GPU memory, or stores it with PutArray; the report gives that time as set_up_ms. A server started with --server gets the necessary flags.
 
 GB/s, calls/s and CPU seconds per GB are medians of the rounds; percentiles are of all calls.
-Exit codes: 0; 1 a server or sink answered an error or cannot be reached; 2 usage, or a
-standard output that takes no more.)";
+Exit codes: 0 success; 1 a server or sink returned an error or cannot be reached; 2 usage error, or standard output cannot be written.)";
 
 constexpr std::uint64_t kDefaultBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kDefaultSmallBytes = 4096;
-// Smaller arrays are no stream: the client sends them as one message.
+// The client sends smaller arrays in one message instead of a stream.
 constexpr std::uint64_t kLeastStreamBytes = kSmallArrayBytes + 1;
 constexpr int kMaxCallers = 256;
 constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 47;  // a process's addresses
@@ -67,7 +60,7 @@ const std::map<std::string, BenchSource>& Sources() {
   return *sources;
 }
 
-// CLI11's own transformer of names quotes the values, too, which no one can read.
+// CLI11's own name transformer would also list the enum values in --help, as bare numbers.
 template <typename Value>
 void AddChoice(CLI::App& app, const std::string& name, Value& value,
                const std::map<std::string, Value>& choices, const std::string& help) {
@@ -91,7 +84,8 @@ CLI::Validator ChunkValidator() {
   return CLI::Validator(check, "N");
 }
 
-// Refuses segments that do not fit the other flags. --bytes has been completed before.
+// Rejects --segment_length if it does not fit the other flags. The default of --bytes must already be filled
+// in.
 void CheckSegments(const BenchFlags& flags) {
   if (flags.segment_length == 0) return;
   if (flags.method != BenchMethod::kReduce || flags.streams != 1 || flags.baseline || flags.generated) {
@@ -102,7 +96,7 @@ void CheckSegments(const BenchFlags& flags) {
   }
 }
 
-// Sets what depends on several options.
+// Validates combinations of options, and fills in the default of --bytes.
 void Complete(BenchFlags& flags, bool has_bytes) {
   for (const absl::string_view name : absl::StrSplit(flags.op, ',')) {
     if (flags.baseline && (name == "minmax" || name == "describe")) {
@@ -111,35 +105,36 @@ void Complete(BenchFlags& flags, bool has_bytes) {
   }
   const bool elsewhere = flags.source != BenchSource::kChunks;
   if (elsewhere && (flags.method != BenchMethod::kReduce || flags.streams != 1 || flags.baseline)) {
-    throw CLI::ValidationError("--source", "only chunks have other methods, several streams and sinks");
+    throw CLI::ValidationError("--source", "other methods, several streams and sinks need --source chunks");
   }
   const bool registers = flags.source == BenchSource::kMemory || flags.source == BenchSource::kIpc;
   if (registers && flags.server.empty() && flags.memory_socket.empty()) {
-    throw CLI::ValidationError("--source", "such memory needs --memory_socket, or --server");
+    throw CLI::ValidationError("--source", "memory and ipc need --memory_socket or --server");
   }
   if (flags.generated && (elsewhere || flags.method != BenchMethod::kReduce || flags.streams != 1)) {
-    throw CLI::ValidationError("--generated", "such clients are compared by one stream of chunks a caller");
+    throw CLI::ValidationError("--generated", "needs --source chunks, --method reduce and --streams 1");
   }
   if (flags.streams != 1 && flags.method != BenchMethod::kReduce) {
-    throw CLI::ValidationError("--streams", "only --method reduce has several for one array");
+    throw CLI::ValidationError("--streams", "only --method reduce supports several streams");
   }
-  if (flags.streams == 0 && flags.baseline) throw CLI::ValidationError("--streams", "sinks advise nothing");
+  if (flags.streams == 0 && flags.baseline)
+    throw CLI::ValidationError("--streams", "0 is not supported with --baseline: sinks give no advice");
   if (flags.method == BenchMethod::kInfo || flags.method == BenchMethod::kHealth) {
-    if (has_bytes) throw CLI::ValidationError("--bytes", "such calls have no array");
+    if (has_bytes) throw CLI::ValidationError("--bytes", "--method info and health send no array");
     flags.bytes = 0;
     return CheckSegments(flags);
   }
   const bool stream = flags.method == BenchMethod::kReduce;
   if (!has_bytes) flags.bytes = stream ? kDefaultBytes : kDefaultSmallBytes;
   if (stream && !elsewhere && flags.bytes < kLeastStreamBytes) {
-    throw CLI::ValidationError("--bytes", "arrays of 64 KiB or less are no streams: use --method array");
+    throw CLI::ValidationError("--bytes", "arrays of 64 KiB or less are not streamed: use --method array");
   }
   if (flags.bytes == 0 || flags.bytes % ElementTypeBytes(flags.type) != 0) {
-    throw CLI::ValidationError("--bytes", "must be one element or more, and whole ones");
+    throw CLI::ValidationError("--bytes", "must be a positive multiple of the element size");
   }
   if (!stream && flags.bytes > kMaxChunkBytes) {
-    throw CLI::ValidationError("--bytes",
-                               absl::StrCat("a message has at most ", kMaxChunkBytes, " of an array"));
+    throw CLI::ValidationError(
+        "--bytes", absl::StrCat("a message carries at most ", kMaxChunkBytes, " bytes of an array"));
   }
   if (flags.bytes > kMostMemory / static_cast<std::uint64_t>(flags.callers)) {
     throw CLI::ValidationError("--bytes", "more than a machine's memory, for all callers");
@@ -159,10 +154,10 @@ void AddSides(CLI::App& app, BenchFlags& flags) {
       ->needs(server)
       ->capture_default_str();
   app.add_option("--server_pid", flags.server_pid,
-                 "The process at --target, on this machine: for its CPU time")
+                 "PID of the server at --target on this machine, to measure its CPU time")
       ->check(CLI::Range(1, 1 << 22))  // the most that Linux gives
       ->excludes(server);
-  app.add_flag("--generated", flags.generated, "Load the server by generated classes, too, and compare");
+  app.add_flag("--generated", flags.generated, "Also load the server with protoc's stubs, and compare");
   app.add_flag("--baseline", flags.baseline, "Load sinks, too, and compare; see below");
 }
 
@@ -193,7 +188,7 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
                  "A result for each N elements of an array, instead of one")
       ->transform(UnsignedValidator("N"));
   app.add_option("--memory_bytes", flags.memory_bytes,
-                 "Memory that the arrays are parts of, if that is enough")
+                 "Memory from which all callers' arrays are taken; enlarged if it is too small")
       ->transform(UnsignedValidator("N"))
       ->capture_default_str();
   app.add_option("--streams", flags.streams,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client as others write one, with the classes that the compiler of the protocol generates: each chunk is
-// copied into a message, which is then copied to the wire.
+// A client as most users would write it, with the stubs that protoc generates. Each chunk is copied twice:
+// into a message, and then into gRPC's send buffer.
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 
@@ -44,7 +44,7 @@ Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags) {
       server.credentials != nullptr ? server.credentials : grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a socket of its own
-  // As the library has it.
+  // As in the client library (connection.cc), no proxy is used for servers on this machine.
   if (IsOfThisMachine(server.target())) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   std::shared_ptr<v1::ReductionService::Stub> stub = v1::ReductionService::NewStub(
       grpc::CreateCustomChannel(UriOf(server.target()), credentials, arguments));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of a GPU, as a program that computes there would have it. By way of the driver's library, which is
-// looked for when it is needed: the command line runs where there is none, and is built without CUDA.
+// GPU memory as a CUDA program would allocate it, for --source ipc. It loads the driver library with dlopen
+// when needed, so that the command line builds without CUDA and runs on machines without a GPU.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class GpuMemory {
   GpuMemory& operator=(GpuMemory&&) = delete;
   ~GpuMemory();
 
-  // The handle by which another process can open it.
+  // The cudaIpcMemHandle_t with which another process can open the memory.
   std::span<const std::byte> handle() const { return handle_; }
   // The PCI bus id of the GPU.
   static std::string pci_bus_id();

@@ -29,7 +29,8 @@ class LaneSweep {
   using State = typename Op::LeafState;
 
   // The state of a full leaf's part: folds the columns, then their states pairwise. Small states: all columns
-  // at once, row by row, for there is much to do side by side. Others: column by column, for registers.
+  // at once, row by row, for instruction-level parallelism. Large states: one column at a time, to limit
+  // register use.
   static __device__ __forceinline__ State Fold(const Op& op, const LaneVectors& vectors,
                                                std::uint32_t first) {
     const auto lift = [&op](T x, std::uint32_t i) { return op.Lift(x, i); };
@@ -60,8 +61,8 @@ class LaneSweep {
     }
   }
 
-  // The same of a leaf of which only the first `count` elements exist: its columns one after the other in a
-  // loop. This code runs once a launch, and would be most of the kernel if it were unrolled.
+  // The same for a short leaf with only `count` elements. It loops over the columns without unrolling: the
+  // code runs once per launch, and unrolled it would be most of the kernel's instructions.
   static __device__ __forceinline__ State FoldShort(const Op& op, const LaneVectors& vectors,
                                                     std::uint32_t first, std::uint32_t count) {
     constexpr std::uint32_t kLevels = Log2(kVector);

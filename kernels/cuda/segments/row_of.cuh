@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One family's kernels over segments. cmake generates one source file per family that instantiates it
-// (kernels/row.in).
+// Builds the table entry with an operator family's segment kernels. CMake generates one source file per
+// family, which instantiates this template (kernels/row.in).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// Op over elements of 64 bits, Narrow over those of 32.
+// `Op` is the operator over 64-bit elements, `Narrow` the same operator over 32-bit elements, which the
+// register kernel reads directly.
 template <Operator Op, Operator Narrow>
 constexpr SegmentEntry SegmentEntryOf() {
   SegmentEntry entry;
@@ -29,7 +30,8 @@ constexpr SegmentEntry SegmentEntryOf() {
   } else {
     entry.launch = LaunchSegments<Op, SegmentKernel<Op>>;
   }
-  // Positions in the leaf states of integers have as many bits as leaves of 64-bit ones need.
+  // The leaf states of integers pack positions into as few bits as a leaf of 64-bit integers needs, so a leaf
+  // of narrower elements may not hold more elements than that.
   const bool is_limited = Moves<Op> && IntegerElement<typename Op::Element>;
   if (is_limited) entry.leaf_elements = kLeafBytes / sizeof(typename Op::Element);
   return entry;
@@ -43,7 +45,8 @@ constexpr SegmentFunctionRow MakeSegmentRow(ScalarFamily<Family>) {
     entry(WideKind::kUnsigned) = SegmentEntryOf<Family<std::uint64_t, false>, Family<std::uint32_t, false>>();
     using Signed = Family<std::int64_t, false>;
     if constexpr (std::is_same_v<typename SameBytesOf<Signed>::Element, std::uint64_t>) {
-      entry(WideKind::kSigned) = entry(WideKind::kUnsigned);  // whose results are narrowed to elements
+      entry(WideKind::kSigned) =
+          entry(WideKind::kUnsigned);  // same bits; the result is narrowed to the element type
     } else {
       entry(WideKind::kSigned) = SegmentEntryOf<Signed, Family<std::int32_t, false>>();
     }
@@ -63,7 +66,7 @@ constexpr SegmentFunctionRow MakeSegmentRow(ScalarFamily<Family>) {
 }
 template <class Family>
 constexpr SegmentFunctionRow MakeSegmentRow(Family) {
-  return {};  // operators over whole matrices have none
+  return {};  // operators over whole matrices have no segment kernels
 }
 
 template <class Family>

@@ -4,14 +4,14 @@
 // sequential_addressing: the third rung of the ladder (Harris, "Optimizing Parallel Reduction in CUDA", 2007,
 // kernel 3).
 //
-// One item per thread, as before; but the stride starts at half the block and halves: thread t < s adds the
-// cell t + s.
+// One element per thread, as in the previous kernel. The stride s starts at half the block size and is halved
+// in each step: thread t < s adds cell t + s to cell t.
 //
 // reduce2 of the toolkit's reduction sample (docs/textbook.md).
 //
-// Teaches: neighbouring lanes on neighbouring cells are free of bank conflicts, whatever the step. The price
-// is the order: the first step joins items half a block apart.
-// Bound by: instructions; half the threads do nothing but load, in the very first step.
+// Teaches: if adjacent lanes access adjacent cells, there are no bank conflicts at any stride. The cost is
+// the order of combination: the first step combines elements half a block apart, so the operator must be
+// commutative. Bound by: instructions. Half of the threads are idle from the first step on; they only load.
 // Order: not kept.
 //
 // Harris's slides assume a multiple of the block's size, and the sample pads with 0; here missing items are

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many calls of each kind may be in progress at once, and when a server that drains has nothing left to
-// do. A call is admitted before its first message is read: until then it costs what gRPC takes for a call
-// without messages, and the flow-control window of its stream.
+// Admission control: limits the number of concurrent calls of each kind, and detects when a draining server
+// is idle. A call is admitted before its first message is read, so that a rejected call costs only an empty
+// gRPC call and the flow-control window of its stream.
 //
 // Threads: all methods from any thread.
 #pragma once
@@ -22,18 +22,18 @@
 
 namespace warpfold::server {
 
-// How long after a state was given out its Merge is waited for: it is sent as soon as all stripes of an
-// array are answered.
+// How long a draining server waits for the Merge that follows a returned partial state. Clients send it as
+// soon as all stripes of the array have been reduced.
 inline constexpr absl::Duration kMergeWait = absl::Seconds(2);
 
 class Admission {
  public:
-  // Each kind has places of its own. A Merge completes reductions that were admitted before: it must find a
-  // place where its own stripes fill the server. kSmall are calls about the server, kCheck those for its
-  // health, which decide whether the process is kept, and kWatch those that wait for it to change and whose
-  // clients have half-closed, so that they hold next to nothing. kArray are reductions of a single message:
-  // they share the places of kReduction, of which one in kKeptForArrays is kept for them, since a stream may
-  // last for an hour.
+  // Each kind has its own limit. A Merge completes reductions that were admitted before, so it must be
+  // admitted even if the stripes of its own array have used up the limit for reductions. kSmall are calls
+  // about the server, kCheck those for its health, which decide whether the process is kept, and kWatch those
+  // that wait for it to change and whose clients have half-closed, so that they hold next to nothing. kArray
+  // are reductions that arrive in a single message. They share the limit of kReduction; 1/kKeptForArrays of
+  // it is reserved for them, because a stream may last for an hour.
   enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch, kArray, kCheck };
   static constexpr int kKinds = 6;
   static constexpr int kKeptForArrays = 16;
@@ -90,12 +90,12 @@ class Admission {
 
   // RESOURCE_EXHAUSTED (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), or the status given to whichever Close it was.
   //
-  // A server that is closed to reductions still admits the other parts of an array of which it has admitted
-  // one: else the parts that it lets finish would be in vain.
+  // While draining, the server still admits the remaining parts of an array if it has admitted one of them;
+  // otherwise the work on the admitted parts would be wasted.
   absl::StatusOr<Ticket> Enter(Kind kind, const Caller& caller);
   absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction) { return Enter(kind, Caller()); }
 
-  // Whether only those places of this kind are left that are kept for others.
+  // Whether all remaining places of this kind are reserved for other clients.
   bool IsShort(Kind kind) const;
 
   // Admits no more reductions but parts of arrays that have begun, and merges.

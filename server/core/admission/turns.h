@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// In which order a shard's thread takes the messages that have come, while calls of several parties are in
-// progress. In the order of their coming, a party with 64 streams would get 64 messages for one of a party
-// with one stream: its messages are always there, and those of the other have to queue behind them.
+// The fair scheduler of a shard: the order in which its thread processes received messages while several
+// tenants ("parties") have calls. In first-come-first-served order, a party with 64 streams would be served
+// 64 messages for each message of a party with one stream.
 //
 // Start-time fair queueing (Goyal, Vin and Cheng, 1996): each party has a tag, which what it sends advances,
 // and the message of the party with the lowest tag is next. The tags are the same for all shards
@@ -12,8 +12,8 @@
 //
 // The next message of a stream comes a moment after the last one was taken, and a large one comes in pieces,
 // each of which the thread has to receive. If it took somebody else's message after each piece, one stream
-// would get a fifth of its shard. So the thread expects the message of a party that is far behind, and holds
-// the others for it, as a disk's scheduler does that expects the next read (anticipatory scheduling: Iyer and
+// would get a fifth of its shard. The thread therefore waits briefly for the next message of a party that is
+// far behind before it serves others, as an anticipatory disk scheduler waits for the next read (Iyer and
 // Druschel, 2001). It may hold them for a few nanoseconds for each byte that has come from it, and what it
 // holds them for counts as if those bytes had come again: who sends little, or nothing, holds up nobody.
 // Several parties may hold up others one after the other, each for what it has credit. ADR 124 has the
@@ -71,12 +71,12 @@ class Turns {
   // counts in milliseconds.
   static constexpr absl::Duration kPatience = absl::Milliseconds(2);
   static constexpr absl::Duration kLeastPatience = absl::Milliseconds(1);
-  // Each byte of a message gives its party credit for so long, of which so much is kept; over TLS a message
-  // may take half of that to arrive.
+  // Each byte received from a party earns it kHeldPerByte of waiting credit, up to kMostCredit. (Over TLS a
+  // message may take half of that time to arrive.)
   static constexpr absl::Duration kHeldPerByte = absl::Nanoseconds(3);
   static constexpr absl::Duration kMostCredit = absl::Milliseconds(8);
-  // To be held for in vain costs a party so many times the duration in credit: a party that sends too slowly
-  // is soon held for no more.
+  // Waiting without success costs the party kInVainFactor times the wait in credit, so that the thread soon
+  // stops waiting for a party that sends too slowly.
   static constexpr int kInVainFactor = 4;
 
  private:

@@ -1,18 +1,19 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One call of any method, apart from its transport: what happens to it comes as events, what it wants goes to
-// the transport, and nothing blocks.
+// One call of any method, independent of the transport. The transport delivers events to it (OnMessage,
+// OnEnd, ...), and it requests actions of the transport (Read, Answer, ...). Nothing blocks.
 //
 //   Begin -> admitted? -> Read -> OnMessage or OnEnd -> ... -> Answer
 //
-// A message is asked for only when there is room for it, so that flow control holds the client back, and only
-// after the call has been admitted, so that nobody makes the server read what it would refuse. The call is
-// answered once; afterwards it holds nothing but its response, and what still happens to it is ignored. While
-// the server does not read, gRPC keeps up to a window of what the client sends. A Watch of the health lasts
-// without being read, so the server reads its end first. A client that does not take its answer is cut off
-// once it has been idle for too long, sooner where the server ends or holds too many such answers. Where the
-// client has not taken the message before the answer either, the call keeps its place until then.
+// The call requests a message only when there is room for it (backpressure through HTTP/2 flow control), and
+// only after it has been admitted, so that the server never reads messages of a rejected call. The call is
+// answered exactly once. After that it holds only its response and ignores further events. While the server
+// does not read, gRPC buffers up to one flow-control window of the client's data. A health Watch is
+// long-lived and not read from, so the server first reads the client's half-close. A client that does not
+// take its answer is cut off once it has been idle for too long, sooner where the server ends or holds too
+// many such answers. Where the client has not taken the message before the answer either, the call keeps its
+// place until then.
 //
 // Threads: the shard's only.
 #pragma once
@@ -63,7 +64,7 @@ class Transport {
   // Ends the call; a `response` goes out before it where the status is OK. OnDelivered follows once both are
   // written, or OnLeft.
   virtual void Answer(const absl::Status& status, std::optional<std::string> response) = 0;
-  // Cuts off a client that does not take the answer.
+  // Cancels the stream of a client that does not read the answer.
   virtual void CutOff() = 0;
 };
 
@@ -94,7 +95,7 @@ class Call {
   void OnDelivered();  // the answer is on its way
   void OnLeft();       // the client is gone
   void OnHealthChanged();
-  // Ends a call that takes an array, or a Merge. All other calls go on.
+  // Ends the call with `why` if it takes an array or is a Merge. Calls of other methods continue.
   void Stop(const absl::Status& why);
   // Ends the call, whichever it is.
   void End(const absl::Status& why);

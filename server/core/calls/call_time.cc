@@ -22,10 +22,10 @@ absl::Duration Call::PatienceWithTaker() const {
   return stopped_ ? std::min(patience, kLastPatience) : patience;
 }
 
-// How long the client may send nothing, where that is less than the flag says. A call of one message sends it
-// with its headers. Whoever begins some and sends nothing could keep all others out. gRPC tells of a message
-// when it is whole: one of an array, or of states, has megabytes, and may take longer while places are not
-// short.
+// How long the client may be silent, if that is less than the idle timeout. A unary call sends its message
+// together with its headers, so a client that opens such calls and sends nothing could block all others. gRPC
+// delivers only complete messages, and one with an array or with states has megabytes; it may therefore take
+// longer unless the server is nearly full.
 absl::Duration Call::PatienceWithClient() const {
   const Admission::Kind kind = KindOf(method_);
   if (kind == Admission::Kind::kCheck) return kCheckIdle;

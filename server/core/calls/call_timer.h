@@ -24,12 +24,12 @@ class CallTimer {
   // next AwaitClient, is not the client's.
   void AwaitClient(absl::Time now);
   void ClientCame(absl::Time now);
-  // A client may not be slow without end, either: it must send limits.pace_bytes more, or the rest of the
-  // array, within twice the time that it may be idle. `bytes` is how much of the array has arrived by then:
-  // `when` is in the past for a message that has waited for its turn.
+  // A client must also keep a minimum rate: within twice the idle limit it must send another
+  // limits.pace_bytes, or the rest of the array. `bytes` is how much of the array has arrived by then: `when`
+  // is in the past for a message that has waited for its turn.
   void Progress(absl::Time when, std::uint64_t bytes);
-  // The call keeps `bytes` from others until all of them have come: in each of those windows a sixteenth of
-  // them must come, where that is more.
+  // The call has reserved `bytes` (for a resident array) until all of them have arrived. In each window at
+  // least a sixteenth of them must arrive, if that is more than limits.pace_bytes.
   void Reserve(std::uint64_t bytes);
 
   // DEADLINE_EXCEEDED (DEADLINE, IDLE, RATE or DURATION) once the call has outlived a limit, else OK. The

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory that clients may name in a header instead of sending an array: what they registered, and arrays that
-// stay on the device. A name is a token of 128 random bits, which only who was given it can know.
+// stay on the device. Each is identified by a 128-bit random token, which acts as a capability: only a client
+// that was given the token can use the memory.
 //
 // Threads: all methods from any thread.
 #pragma once
@@ -44,7 +45,7 @@ class NamedMemory {
     std::uint64_t byte_count = 0;
   };
 
-  // At least one part. None but a part that is alone is of memory that the host can read.
+  // At least one part. If there is more than one, none of them is host memory.
   explicit NamedMemory(std::vector<Part> parts, std::optional<ElementLayout> layout = std::nullopt);
   virtual ~NamedMemory() = default;
   NamedMemory(const NamedMemory&) = delete;

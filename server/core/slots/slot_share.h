@@ -4,9 +4,9 @@
 // The slots of one shard, and the calls that use them or wait for them. Nothing here blocks.
 //
 // A call may keep a slot that is partly filled while it waits for its client's next bytes, so that the device
-// gets large pieces from a client that sends small ones. It is a loan that can be called in at any time: as
-// soon as another call finds no slot free, the holder is told to start what it has, and the slot comes back
-// when the device is done, whatever the client does.
+// gets large pieces from a client that sends small ones. Such a slot can be revoked at any time: as soon as
+// another call finds no free slot, the holder is told to start what it has, and the slot is free again when
+// the device has finished, whatever the client does.
 //
 // Calls belong to parties: the identities of callers, or their hosts. A free slot goes to the party that has
 // the fewest slots, among those to the one that was served longest ago, and there to the call that has waited
@@ -115,8 +115,9 @@ class SlotShare {
   // The same for a slot that was started on segments. The values are valid until the share is called.
   std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegmentsAtOnce(kernels::Slot* slot);
 
-  // The holder leaves: it waits no more and hears no more; what the device still works on for it is given
-  // back when it is done. It must have returned what it took.
+  // Removes the holder: it no longer waits for slots and receives no more callbacks. Slots that the device is
+  // still working on are freed when the device has finished. The holder must already have returned the slots
+  // that it took but did not start.
   void Leave(Holder& holder);
 
   // Reports finished slots to their holders, then serves waiting ones.

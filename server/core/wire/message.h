@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message as it was received: pieces of memory that the transport owns, and what keeps them alive.
+// A received message: slices of memory owned by the transport, and a reference that keeps them alive.
 #pragma once
 
 #include <memory>
