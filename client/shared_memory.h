@@ -70,7 +70,8 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  // Zero at first; aligned to a page. The client may write to it at any time except during a reduction.
+  // Zero at first; aligned to a page. The client may write to it at any time; the value of a reduction
+  // that runs meanwhile means nothing (ArrayReference in reduction.proto).
   std::span<std::byte> data() const { return data_; }
   const std::string& token() const { return registered_.token(); }
 

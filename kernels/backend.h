@@ -15,7 +15,7 @@
 // contract suite in tests/kernels/ (contract_test.cc).
 //
 // Threads: Backend's methods may be called from any thread. A Slot belongs to one caller at a time
-// (server/core/slots/slot_share.h lends them out); distinct slots are independent.
+// (server/core/slots/slot_pool.h lends them out); distinct slots are independent.
 #pragma once
 
 #include <cstddef>

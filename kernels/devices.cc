@@ -80,7 +80,7 @@ std::uint64_t HostBytesOfSlots(absl::string_view device, const BackendOptions& o
     return slots * cuda::MemoryOfSlot(slot_bytes).host_bytes;
   }
   const bool is_simt = absl::StartsWith(device, "simt");
-  return (is_simt ? std::min<std::uint64_t>(slots, simt::kMostSlots) : slots) *
+  return (is_simt ? std::min<std::uint64_t>(slots, simt::kMaxSlots) : slots) *
          cpu::HostBytesOfSlot(options.slot_bytes);
 }
 

@@ -15,7 +15,7 @@ inline constexpr std::uint64_t kLeafBytes = 4096;
 inline constexpr std::uint64_t kMaxArrayBytes = std::uint64_t{1} << 62;
 // So many elements T an array has at most: 2^59 of 64 bits, 2^62 of 8.
 template <class T>
-inline constexpr std::uint64_t kMostElements = kMaxArrayBytes / sizeof(T);
+inline constexpr std::uint64_t kMaxElements = kMaxArrayBytes / sizeof(T);
 
 // Elements in one leaf: the largest power of two that fits kLeafBytes, and at least 1.
 constexpr std::uint64_t LeafElements(std::uint64_t element_bytes) {

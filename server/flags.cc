@@ -144,9 +144,9 @@ std::string CheckDevice(const std::string& device) {
 }
 
 std::string CheckSocketPath(const std::string& path) {
-  constexpr std::size_t kMostBytes = sizeof(sockaddr_un::sun_path) - 1;
-  if (absl::StartsWith(path, "/") && path.size() <= kMostBytes) return "";
-  return absl::StrCat("must be an absolute path of at most ", kMostBytes, " bytes");
+  constexpr std::size_t kMaxBytes = sizeof(sockaddr_un::sun_path) - 1;
+  if (absl::StartsWith(path, "/") && path.size() <= kMaxBytes) return "";
+  return absl::StrCat("must be an absolute path of at most ", kMaxBytes, " bytes");
 }
 
 // CLI11 would take the next word for the value.
@@ -178,7 +178,7 @@ void AddLimits(CLI::App& app, Flags* flags) {
       ->check(CLI::Range(1, 1 << 20))
       ->default_str("what the limit on open files leaves room for, at most 512");
   app.add_option("--max_stream_bytes", flags->max_stream_bytes, "The largest array of one stream")
-      ->check(CLI::Range(std::uint64_t{1}, kMostStreamBytes));
+      ->check(CLI::Range(std::uint64_t{1}, kMaxStreamBytes));
   app.add_option("--max_stream_seconds", flags->max_stream_seconds, "The longest reduction")
       ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
   app.add_option("--idle_timeout_seconds", flags->idle_timeout_seconds,

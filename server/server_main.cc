@@ -59,7 +59,7 @@ constexpr absl::Duration kPuttingAway = absl::Seconds(5);
 constexpr absl::Duration kLongestEnd = absl::Seconds(20);
 // How long the start waits for whoever reads standard output.
 constexpr absl::Duration kReadersTime = absl::Milliseconds(250);
-constexpr std::size_t kMostOutputBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
 
 // Tells several observers of each call.
 class Observers : public CallObserver {
@@ -277,7 +277,7 @@ int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backen
     ProcessEnd& end = ProcessEnd::Make();
     SetUpLogging(flags.log_format, flags.log_level);
     LogQueue& output =
-        LogQueue::Make(STDOUT_FILENO, kMostOutputBytes, [](std::int64_t) { return std::string(); });
+        LogQueue::Make(STDOUT_FILENO, kMaxOutputBytes, [](std::int64_t) { return std::string(); });
     const int exit_code = no_start.has_value()
                               ? Refuse(end, *no_start, absl::StripTrailingAsciiWhitespace(complaint.str()))
                               : RunOrRefuse(end, output, flags, open_backend);

@@ -23,9 +23,9 @@ constexpr std::uint64_t kWorthAQuestionBytes = std::uint64_t{8} << 20;
 constexpr absl::Duration kQuestionTimeout = absl::Seconds(2);
 // For so long a target that did not answer is not asked again, and gets no array while another target serves.
 constexpr absl::Duration kUnansweredLeftOut = absl::Seconds(5);
-constexpr std::uint64_t kLeastChunkBytes = std::uint64_t{64} << 10;
-constexpr std::uint64_t kMostChunkBytes = std::uint64_t{2} << 20;
-constexpr std::uint32_t kMostStreams = 64;
+constexpr std::uint64_t kMinAdvisedChunkBytes = std::uint64_t{64} << 10;
+constexpr std::uint64_t kMaxAdvisedChunkBytes = std::uint64_t{2} << 20;
+constexpr std::uint32_t kMaxAdvisedStreams = 64;
 
 void AskForAdvice(Targets& targets, std::size_t target, absl::Time deadline, const Interrupts& interrupts) {
   const absl::Time now = absl::Now();
@@ -72,18 +72,18 @@ absl::StatusOr<TransferPlan> PlanTransfer(Targets& targets, std::uint64_t byte_c
     const std::optional<v1::TransferAdvice> advice = targets.advice(target);
     if (!advice.has_value()) continue;
     // A server that gives no advice gets one stream if others get some.
-    streams += std::clamp<std::uint32_t>(advice->streams(), 1, kMostStreams);
+    streams += std::clamp<std::uint32_t>(advice->streams(), 1, kMaxAdvisedStreams);
     const std::uint64_t least =
         advice->min_stripe_bytes() == 0 ? kWorthAQuestionBytes : advice->min_stripe_bytes();
     stripe_bytes = std::max(stripe_bytes, least);
     if (advice->chunk_bytes() != 0)
-      chunk_bytes = std::min(chunk_bytes.value_or(kMostChunkBytes), advice->chunk_bytes());
+      chunk_bytes = std::min(chunk_bytes.value_or(kMaxAdvisedChunkBytes), advice->chunk_bytes());
   }
   streams = std::min(streams, byte_count / stripe_bytes);
   plan.streams =
       static_cast<int>(std::clamp<std::uint64_t>(streams, 1, static_cast<std::uint64_t>(most_streams)));
   if (chunk_bytes.has_value()) {
-    plan.chunk_bytes = std::max(*chunk_bytes, kLeastChunkBytes) / kMinChunkBytes * kMinChunkBytes;
+    plan.chunk_bytes = std::max(*chunk_bytes, kMinAdvisedChunkBytes) / kMinChunkBytes * kMinChunkBytes;
   }
   return plan;
 }

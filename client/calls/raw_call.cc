@@ -10,8 +10,8 @@
 
 #include "absl/time/clock.h"
 #include "client/calls/wire.h"
-#include "client/connections/refusals.h"
 #include "client/connections/status.h"
+#include "client/connections/target_load.h"
 #include "proto/error_reasons.h"
 #include "proto/metadata.h"
 
@@ -138,7 +138,7 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
   return answer;
 }
 
-bool RawCall::AsksFirst(const Refusals& refusals, Load load) {
+bool RawCall::AsksFirst(const TargetLoad& refusals, Load load) {
   if (load == Load::kSmall) return false;
   const absl::Time now = absl::Now();
   return load == Load::kArrayOnce ? refusals.MayAsk(now) : refusals.AsksFirst(now);

@@ -91,8 +91,8 @@ class RawCall {
   void TakeMessage();
   // False for one that ends the call.
   bool Accept(grpc::ByteBuffer message);
-  static bool AsksFirst(const Refusals& refusals, Load load);
-  // For the client's other calls to this target: see Refusals.
+  static bool AsksFirst(const TargetLoad& refusals, Load load);
+  // For the client's other calls to this target: see TargetLoad.
   void TakePlace();
   void LeavePlace();
   // The next event; false if there is none before `end`.

@@ -10,8 +10,8 @@
 namespace warpfold {
 namespace {
 
-constexpr std::uint64_t kLeastShareBytes = std::uint64_t{16} << 20;
-constexpr std::uint64_t kMostShareBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMinShareBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxShareBytes = std::uint64_t{64} << 20;
 // Enough that a stream of half the speed of the others delays the array by little.
 constexpr std::uint64_t kSharesOfAStream = 4;
 // A share of so many granules has a state of few subtrees, and nearly the size of the others.
@@ -41,8 +41,8 @@ std::vector<Stripe> CutIntoStripes(std::uint64_t element_count, std::uint64_t el
 std::vector<Stripe> CutIntoShares(std::uint64_t element_count, std::uint64_t element_bytes, int streams) {
   const auto workers = static_cast<std::uint64_t>(streams);
   const std::uint64_t stream_bytes = DivideUp(element_count * element_bytes, workers);
-  std::uint64_t each = std::clamp<std::uint64_t>(stream_bytes / kLeastShareBytes, 1, kSharesOfAStream);
-  each = std::max(each, DivideUp(stream_bytes, kMostShareBytes));
+  std::uint64_t each = std::clamp<std::uint64_t>(stream_bytes / kMinShareBytes, 1, kSharesOfAStream);
+  each = std::max(each, DivideUp(stream_bytes, kMaxShareBytes));
   each = std::min(each, std::max<std::uint64_t>(kMaxMergedStates / workers, 1));
   const std::uint64_t leaf = LeafElements(element_bytes);
   const std::uint64_t share_leaves = element_count / leaf / (workers * each);

@@ -41,7 +41,7 @@ void ReplaceMissingPage(int /*signal*/, siginfo_t* info, void* /*context*/) {
 // gRPC ends the process where it gets no descriptor: these are for its connections.
 constexpr rlim_t kLeftDescriptors = 128;
 // A process may have 65,530 mappings (vm.max_map_count), of which each thread takes two.
-constexpr rlim_t kMostDescriptors = 32'768;
+constexpr rlim_t kMaxDescriptors = 32'768;
 
 rlimit DescriptorLimit() {
   rlimit limit = {};
@@ -50,7 +50,7 @@ rlimit DescriptorLimit() {
 }
 
 absl::Status CheckDescriptor(int file) {
-  const rlim_t limit = std::min(DescriptorLimit().rlim_cur, kMostDescriptors);
+  const rlim_t limit = std::min(DescriptorLimit().rlim_cur, kMaxDescriptors);
   const rlim_t most = limit - std::min(kLeftDescriptors, limit / 2);
   if (static_cast<rlim_t>(file) < most) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -86,7 +86,7 @@ void SurviveShortenedFiles() {
 
 void AllowManyFiles() {
   rlimit limit = DescriptorLimit();
-  const rlim_t most = std::min(limit.rlim_max, kMostDescriptors);
+  const rlim_t most = std::min(limit.rlim_max, kMaxDescriptors);
   if (limit.rlim_cur >= most) return;
   limit.rlim_cur = most;
   setrlimit(RLIMIT_NOFILE, &limit);

@@ -16,7 +16,7 @@
 namespace warpfold::cli {
 namespace {
 
-constexpr std::size_t kMostMembersNamed = 20;
+constexpr std::size_t kMaxMembersNamed = 20;
 // zip's numbers of the ways to compress that NumPy writes.
 constexpr int kStored = 0;
 constexpr int kDeflated = 8;
@@ -28,7 +28,7 @@ constexpr int kZstandard = 93;
 constexpr std::size_t kCheckedAtOnce = std::size_t{4} << 20;
 
 std::string Listed(const std::vector<ZipMember>& members) {
-  const std::size_t count = std::min(members.size(), kMostMembersNamed);
+  const std::size_t count = std::min(members.size(), kMaxMembersNamed);
   const std::string text =
       absl::StrJoin(members.begin(), members.begin() + static_cast<std::ptrdiff_t>(count), ", ",
                     [](std::string* out, const ZipMember& member) { out->append(member.name); });

@@ -14,7 +14,7 @@ namespace warpfold::cli {
 namespace {
 
 // zlib counts in 32 bits.
-constexpr std::size_t kMostAtOnce = std::numeric_limits<uInt>::max();
+constexpr std::size_t kMaxAtOnce = std::numeric_limits<uInt>::max();
 // The window of deflate, without a header of zlib's own before the data.
 constexpr int kRawDeflate = -MAX_WBITS;
 
@@ -39,12 +39,12 @@ Unpacker::Unpacker(const NpzMember& member) : member_(member), rest_(member.byte
 absl::StatusOr<std::size_t> Unpacker::Read(std::span<std::byte> buffer) {
   if (stream_ == nullptr) return absl::ResourceExhaustedError("no memory to unpack a member");
   z_stream& stream = *stream_;
-  const std::size_t wanted = std::min(buffer.size(), kMostAtOnce);
+  const std::size_t wanted = std::min(buffer.size(), kMaxAtOnce);
   stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
   stream.avail_out = static_cast<uInt>(wanted);
   while (!ended_ && stream.avail_out > 0) {
     if (stream.avail_in == 0) {
-      const auto next = rest_.first(std::min(rest_.size(), kMostAtOnce));
+      const auto next = rest_.first(std::min(rest_.size(), kMaxAtOnce));
       rest_ = rest_.subspan(next.size());
       stream.next_in = ForZlib(next.data());
       stream.avail_in = static_cast<uInt>(next.size());

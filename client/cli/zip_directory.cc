@@ -29,7 +29,7 @@ constexpr RecordKind kEnd64 = {0x06064b50, 56};
 constexpr RecordKind kEnd64Locator = {0x07064b50, 20};
 constexpr RecordKind kEnd = {0x06054b50, 22};
 
-constexpr std::uint64_t kMostCommentBytes = 0xffff;
+constexpr std::uint64_t kMaxCommentBytes = 0xffff;
 constexpr std::uint64_t kDoesNotFit = 0xffffffff;  // a size or an offset that the zip64 field has instead
 constexpr std::uint16_t kZip64Field = 1;
 constexpr std::uint64_t kFieldHeadBytes = 4;
@@ -66,7 +66,7 @@ Bytes RecordBefore(Bytes file, std::uint64_t end, const RecordKind& kind) {
 std::optional<std::uint64_t> FindEnd(Bytes file) {
   if (file.size() < kEnd.size) return std::nullopt;
   const std::uint64_t last = file.size() - kEnd.size;
-  for (std::uint64_t behind = 0; behind <= std::min(last, kMostCommentBytes); ++behind) {
+  for (std::uint64_t behind = 0; behind <= std::min(last, kMaxCommentBytes); ++behind) {
     const Bytes record = RecordAt(file, last - behind, kEnd);
     if (!record.empty() && Number16(record, 20) <= behind) return last - behind;
   }

@@ -88,7 +88,7 @@ Interrupts InterruptsOf(const CallOptions& options) {
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
 
 Connection::Connection(const std::string& target, const ClientOptions& options,
-                       std::shared_ptr<Refusals> refusals)
+                       std::shared_ptr<TargetLoad> refusals)
     : channel_(grpc::CreateCustomChannel(
           UriOf(target),
           options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,

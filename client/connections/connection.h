@@ -14,8 +14,8 @@
 
 #include "absl/time/time.h"
 #include "client/connections/queue_pool.h"
-#include "client/connections/refusals.h"
 #include "client/connections/sockets.h"
+#include "client/connections/target_load.h"
 #include "client/options.h"
 
 namespace warpfold {
@@ -43,14 +43,14 @@ class Connection {
  public:
   // Does not block: connects when it is first used. Connections to the same target share its `refusals`.
   Connection(const std::string& target, const ClientOptions& options,
-             std::shared_ptr<Refusals> refusals = std::make_shared<Refusals>());
+             std::shared_ptr<TargetLoad> refusals = std::make_shared<TargetLoad>());
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   // Does not block either.
   ~Connection();
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
-  Refusals& refusals() const { return *refusals_; }
+  TargetLoad& refusals() const { return *refusals_; }
   QueuePool& queues() const { return *queues_; }
 
   // Whether there is a connection at present. A call on one that is being made waits for it.
@@ -70,7 +70,7 @@ class Connection {
 
   const Sockets sockets_;
   std::shared_ptr<grpc::Channel> channel_;
-  const std::shared_ptr<Refusals> refusals_;
+  const std::shared_ptr<TargetLoad> refusals_;
   const std::unique_ptr<QueuePool> queues_ = std::make_unique<QueuePool>();
 };
 
@@ -84,7 +84,7 @@ class CallScope {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel(); }
   grpc::ClientContext& context() { return context_; }
-  Refusals& refusals() const { return connection_.refusals(); }
+  TargetLoad& refusals() const { return connection_.refusals(); }
   QueuePool& queues() const { return connection_.queues(); }
 
   // To be called by the calling thread whenever it waits. Asks keep_going if it is time, and cancels the call

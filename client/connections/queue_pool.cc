@@ -12,7 +12,7 @@ namespace warpfold {
 namespace {
 
 // Of a connection. Each may hold a descriptor.
-constexpr std::size_t kMostIdle = 16;
+constexpr std::size_t kMaxIdle = 16;
 
 // Each wait that fails writes two lines to gRPC's log, so that the next one is tried only after a pause.
 constexpr absl::Duration kPauseAfterFailure = absl::Milliseconds(20);
@@ -55,7 +55,7 @@ std::unique_ptr<grpc::CompletionQueue> QueuePool::Take() {
 void QueuePool::GiveBack(std::unique_ptr<grpc::CompletionQueue> queue) {
   {
     absl::MutexLock lock(&mutex_);
-    if (idle_.size() < kMostIdle) return idle_.push_back(std::move(queue));
+    if (idle_.size() < kMaxIdle) return idle_.push_back(std::move(queue));
   }
   End(*queue);
 }

@@ -19,8 +19,8 @@ namespace {
 
 // A port consists of digits alone. A parser of numbers would take signs and blanks, too.
 bool IsPort(absl::string_view text) {
-  constexpr std::size_t kMostDigits = 5;
-  if (text.size() > kMostDigits) return false;
+  constexpr std::size_t kMaxDigits = 5;
+  if (text.size() > kMaxDigits) return false;
   if (text.find_first_not_of("0123456789") != absl::string_view::npos) return false;
   int number = 0;
   return absl::SimpleAtoi(text, &number) && number >= 1 && number <= 65535;
@@ -61,11 +61,11 @@ std::optional<absl::string_view> PortOf(absl::string_view target) {
 
 absl::string_view FaultOfTarget(absl::string_view target) {
   // A path ends with a zero byte, an abstract name begins with one.
-  constexpr std::size_t kMostPathBytes = sizeof(sockaddr_un::sun_path) - 1;
-  static_assert(kMostPathBytes == 107);
+  constexpr std::size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
+  static_assert(kMaxPathBytes == 107);
   if (absl::ConsumePrefix(&target, "unix:") || absl::ConsumePrefix(&target, "unix-abstract:")) {
     absl::ConsumePrefix(&target, "//");  // of a URI without a host
-    return target.size() > kMostPathBytes ? "the path of a Unix socket has at most 107 bytes" : "";
+    return target.size() > kMaxPathBytes ? "the path of a Unix socket has at most 107 bytes" : "";
   }
   if (IsOfAnotherScheme(target)) return "";
   const std::optional<absl::string_view> port = PortOf(WithoutScheme(target));

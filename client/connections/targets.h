@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/connections/connection.h"
-#include "client/connections/refusals.h"
+#include "client/connections/target_load.h"
 #include "client/options.h"
 #include "warpfold/v1/reduction.pb.h"
 
@@ -32,7 +32,7 @@ class Targets {
   };
   struct Target {
     std::string name;
-    std::shared_ptr<Refusals> refusals = std::make_shared<Refusals>();
+    std::shared_ptr<TargetLoad> refusals = std::make_shared<TargetLoad>();
     // Connections are never removed: leases point to them.
     std::vector<std::unique_ptr<Line>> lines;
     absl::Time left_out_until = absl::InfinitePast();

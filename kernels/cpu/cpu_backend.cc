@@ -105,7 +105,7 @@ class CpuSlot : public Slot {
 
   std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory&, std::uint64_t) const override {
     const std::uint64_t in_time = shared_.costs.BytesIn(reduction, kTimeFromMemory);
-    const std::uint64_t bytes = std::min<std::uint64_t>(std::max(in_time, bytes_), kMostBytesFromMemory);
+    const std::uint64_t bytes = std::min<std::uint64_t>(std::max(in_time, bytes_), kMaxBytesFromMemory);
     return bytes / reduction.leaf_bytes() * reduction.leaf_elements();
   }
 

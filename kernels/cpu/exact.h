@@ -16,7 +16,7 @@
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
 using Bins = ExactBins<3>;
-inline constexpr std::uint64_t kExactBlock = std::uint64_t{kExactLanes} * Bins::kMostAddends;
+inline constexpr std::uint64_t kExactBlock = std::uint64_t{kExactLanes} * Bins::kMaxAddends;
 
 // Adds a block of at most kExactBlock elements by bins (operators/exact_bins.h); false, and adds nothing, if
 // their magnitudes differ too much for that.

@@ -18,7 +18,7 @@ std::int64_t RaiseTo(std::atomic<std::int64_t>& value, std::int64_t least) {
 
 void GroupTimes::Charge(std::uint64_t group, Time took) {
   const std::size_t entry = group % kEntries;
-  RaiseTo(had_[entry], most_.load(std::memory_order_relaxed) - kMostBehind.count());
+  RaiseTo(had_[entry], most_.load(std::memory_order_relaxed) - kMaxBehind.count());
   RaiseTo(most_, had_[entry].fetch_add(took.count(), std::memory_order_relaxed) + took.count());
   const std::int64_t before = all_.fetch_add(took.count(), std::memory_order_relaxed);
   const std::size_t last = last_.exchange(entry, std::memory_order_relaxed);

@@ -8,7 +8,7 @@
 namespace warpfold::kernels::cpu {
 
 void JobQueue::Add(std::uint64_t group, Job job) {
-  if (groups_.size() >= kMostGroups) {
+  if (groups_.size() >= kMaxGroups) {
     std::erase_if(groups_, [](const auto& entry) { return IsIdle(entry.second); });
   }
   Group& own = groups_[group];

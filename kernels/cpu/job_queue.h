@@ -41,8 +41,8 @@ struct Job {
 class JobQueue {
  public:
   using Time = std::chrono::nanoseconds;
-  // When there are kMostGroups, those without jobs are forgotten whatever they have had.
-  static constexpr std::size_t kMostGroups = 1024;
+  // When there are kMaxGroups, those without jobs are forgotten whatever they have had.
+  static constexpr std::size_t kMaxGroups = 1024;
 
   // Tasks [begin, end) of a job that were handed out to one thread.
   struct Batch;

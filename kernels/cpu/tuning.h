@@ -26,11 +26,11 @@ inline constexpr std::uint64_t kTaskOperators = 4;
 // find the bytes in its second-level cache.
 inline constexpr std::size_t kDefaultSlotBytes = 512 << 10;
 
-// A StartFrom takes at most kMostBytesFromMemory: enough work for all threads, and so little that calls take
+// A StartFrom takes at most kMaxBytesFromMemory: enough work for all threads, and so little that calls take
 // turns.
-inline constexpr std::size_t kMostBytesFromMemory = 32 << 20;
+inline constexpr std::size_t kMaxBytesFromMemory = 32 << 20;
 // A StartFrom also takes no more than one thread reduces in this time, as far as is known, or than a slot
-// has, where that is more (and kMostBytesFromMemory allows it). So calls wait for a slot for a few such
+// has, where that is more (and kMaxBytesFromMemory allows it). So calls wait for a slot for a few such
 // times, however slow others' operators are.
 inline constexpr std::chrono::nanoseconds kTimeFromMemory = std::chrono::milliseconds(10);
 
@@ -42,9 +42,9 @@ inline constexpr std::chrono::nanoseconds kTurn = std::chrono::microseconds(500)
 inline constexpr std::uint64_t kAssumedPicoseconds = 1500;
 
 // A group is far behind if it has had kFarBehind less than the group that has had most (group_times.h). None
-// counts as further behind than kMostBehind, so that nobody saves up for later by being idle.
+// counts as further behind than kMaxBehind, so that nobody saves up for later by being idle.
 inline constexpr std::chrono::nanoseconds kFarBehind = std::chrono::milliseconds(8);
-inline constexpr std::chrono::nanoseconds kMostBehind = 2 * kFarBehind;
+inline constexpr std::chrono::nanoseconds kMaxBehind = 2 * kFarBehind;
 // A group competes if threads worked for it within the last kLately of work, that of all threads added up.
 inline constexpr std::chrono::nanoseconds kLately = std::chrono::milliseconds(256);
 

@@ -20,7 +20,7 @@ namespace warpfold::kernels::cuda {
 // is discarded. NodeFolder combines only what is needed; it is used for large states and for operators with a
 // modulus, whose Combine is expensive.
 template <class Op, bool kHasModulus = false>
-using FolderFor = std::conditional_t<sizeof(typename Op::State) <= kMostWarpFoldedBytes && !kHasModulus,
+using FolderFor = std::conditional_t<sizeof(typename Op::State) <= kMaxWarpFoldedBytes && !kHasModulus,
                                      WarpFolder<Op>, NodeFolder<Op>>;
 
 // Folds the partials of a launch: of edge leaves, which start at `edges`, and of units behind them.

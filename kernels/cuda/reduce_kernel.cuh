@@ -55,7 +55,7 @@ __device__ __forceinline__ Op OperatorOf(const KernelParameters<Op, kHasModulus>
   }
 }
 
-// Leaves is the class with which a warp reduces leaves: ScalarLeaves, OrderedLeaves or EndLeaves. It has:
+// Leaves is the class with which a warp reduces leaves: WarpLeaves, OrderedLeaves or EndLeaves. It has:
 //
 //   Operation, kLeafElements, kWarps and kThreads of a block, kBlocksPerMultiprocessor
 //   kLargestLevel                   of runs: 2^level aligned leaves, the warp's share of a unit

@@ -10,7 +10,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/leaf/end_leaves.cuh"
 #include "kernels/cuda/leaf/ordered_leaves.cuh"
-#include "kernels/cuda/leaf/scalar_leaves.cuh"
+#include "kernels/cuda/leaf/warp_leaves.cuh"
 #include "kernels/cuda/matrix/entrywise_kernel.cuh"
 #include "kernels/cuda/matrix/matrix_kernel.cuh"
 #include "kernels/cuda/reduce_kernel.cuh"
@@ -45,7 +45,7 @@ struct Functions {
   static constexpr bool Serves(ElementType, bool) { return true; }
   static constexpr bool ServesWhole(ElementType, int) { return true; }
   template <class Op>
-  static constexpr LaunchFunction kScalars = LaunchReduce<ScalarLeaves<SameBytesOf<Op>>>;
+  static constexpr LaunchFunction kScalars = LaunchReduce<WarpLeaves<SameBytesOf<Op>>>;
   template <class Op>
   static constexpr LaunchFunction kExact = LaunchExact<Op>;
   template <class Op>

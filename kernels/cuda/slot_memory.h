@@ -37,7 +37,7 @@ constexpr SegmentTables TablesOfSegments(std::size_t result_bytes) {
   const std::size_t segments = result_bytes / sizeof(std::uint64_t);
   // A tile has one segment at least. Items are behind the offsets, at a whole vector.
   return {.offsets = (segments + 2) * sizeof(std::uint64_t),
-          .items = (segments + kMostRuns) * kSegmentItemBytes,
+          .items = (segments + kMaxRuns) * kSegmentItemBytes,
           .errors = kErrorFlagBytes + segments};
 }
 
@@ -65,7 +65,7 @@ constexpr SlotMemory MemoryOfSlot(std::size_t slot_bytes) {
   return {.host_bytes = slot_bytes + kMaxNodes * kMaxNodeBytes + results + tables.offsets + tables.items +
                         tables.errors + GatherTiles(slot_bytes, Slot::kMaxPieces) * kGatherTileBytes,
           .device_bytes = slot_bytes + PartialBytes(array_bytes) + TicketBytes(array_bytes) + results +
-                          kRunStateBytes + kMostRuns * sizeof(unsigned) + tables.offsets + tables.items};
+                          kRunStateBytes + kMaxRuns * sizeof(unsigned) + tables.offsets + tables.items};
 }
 
 }  // namespace warpfold::kernels::cuda

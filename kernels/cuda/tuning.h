@@ -46,9 +46,9 @@ constexpr LeavesTuning ScalarLeavesTuning(std::size_t leaf_state_bytes) {
 }
 // States that are small fold all columns of a lane side by side, for there is much to do at once; larger ones
 // fold one column after the other, for registers.
-inline constexpr std::size_t kMostColumnBytes = 160;
-// Where the order does not matter, a lane has at least kFewestColumns: one alone waits for each combination.
-inline constexpr std::uint32_t kFewestColumns = 4;
+inline constexpr std::size_t kMaxColumnBytes = 160;
+// Where the order does not matter, a lane has at least kMinColumns: one alone waits for each combination.
+inline constexpr std::uint32_t kMinColumns = 4;
 
 // Leaves in array order. A block has four warps, because matrices want registers more than warps. Three
 // blocks keep the memory busy already. Small states get four; five or six, which would fit, are up to 5 %
@@ -91,7 +91,7 @@ inline constexpr std::uint32_t kTileBytes = 16 << 10;
 inline constexpr std::uint32_t kFoldBytes = 16384;
 // States up to this size are folded by warps, which combine more than they need, unless there is a modulus,
 // with which combining takes long. Other states are folded by threads.
-inline constexpr std::size_t kMostWarpFoldedBytes = 16;
+inline constexpr std::size_t kMaxWarpFoldedBytes = 16;
 // So many nodes and fewer are combined in pairs, more of them in fours.
 inline constexpr std::uint32_t kFewNodes = 128;
 // How many pairs of nodes a thread has in flight, as registers allow, and how many groups a warp.
@@ -121,7 +121,7 @@ constexpr int MatrixTileBlocks(std::size_t entry_bytes, int threads) {
 }
 constexpr int TensorTileBlocks(int dimension) { return dimension == 32 ? 6 : 16; }
 // The shared memory that a block may have. GPUs before sm_80 have less.
-inline constexpr std::uint32_t kMostTileSharedBytes = 96 << 10;
+inline constexpr std::uint32_t kMaxTileSharedBytes = 96 << 10;
 // No unit has fewer bytes, so that tickets are few (TreeTickets).
 inline constexpr std::uint64_t kSmallestUnitBytes = 8192;
 
@@ -145,7 +145,7 @@ inline constexpr TileTuning kTileTunings[] = {
 constexpr std::uint32_t TileWaitingLevels(int padded_dimension) { return padded_dimension <= 8 ? 4 : 3; }
 constexpr std::uint32_t TensorTileWaitingLevels(int dimension) { return dimension == 16 ? 6 : 3; }
 // Words of sums that a lane has in registers at once, and steps along the terms that are unrolled.
-inline constexpr int kMostSumWords = 64;
+inline constexpr int kMaxSumWords = 64;
 inline constexpr int kUnrolledSteps = 2;
 // Loads of a thread that are in flight at once, in loops whose length is known at run time only: of entries,
 // and of asynchronous copies to shared memory. Segments (segment_copy.cuh) have copies of their own below.
@@ -157,23 +157,23 @@ inline constexpr int kCopiesInFlight = 8;
 inline constexpr std::uint32_t kSegmentWarps = 4;  // of a block
 inline constexpr int kSegmentCopiesInFlight = 4;   // of a thread
 // A run usually has 2^kUsualRunLevel leaves. It has fewer where there are few leaves, so that each warp of
-// the device gets kRunsForEachWarp runs. It has more where there would be too many runs (kMostRuns), but
-// never more than 2^kMostRunLevel.
+// the device gets kRunsForEachWarp runs. It has more where there would be too many runs (kMaxRuns), but
+// never more than 2^kMaxRunLevel.
 inline constexpr std::uint32_t kUsualRunLevel = 3;
-inline constexpr std::uint32_t kMostRunLevel = 20;
+inline constexpr std::uint32_t kMaxRunLevel = 20;
 inline constexpr std::uint64_t kRunsForEachWarp = 4;
 inline constexpr std::uint64_t kWarpsOfMultiprocessor = 24;
-// Where long segments would have more runs than kMostRuns, the runs are made longer. Their states have
+// Where long segments would have more runs than kMaxRuns, the runs are made longer. Their states have
 // kRunStateBytes of memory.
-inline constexpr std::uint64_t kMostRuns = 32768;
+inline constexpr std::uint64_t kMaxRuns = 32768;
 inline constexpr std::size_t kRunStateBytes = std::size_t{4} << 20;
 // Results of up to so many bytes the kernels write to the host's memory themselves, which saves a command and
 // an event, 3 to 8 us. From 64 KiB on a command is faster where lanes write them one by one (docs/adr/0133).
-inline constexpr std::size_t kMostMappedResultBytes = 32 << 10;
-// Segments of at least kFewestRegisterBytes on average are folded in registers. Sums of segments of 64 bytes
+inline constexpr std::size_t kMaxMappedResultBytes = 32 << 10;
+// Segments of at least kMinRegisterBytes on average are folded in registers. Sums of segments of 64 bytes
 // have 0.7 of the speed there that they have by way of shared memory, those of 256 bytes 2.6 times the speed
 // (tests/gpu/results).
-inline constexpr std::uint64_t kFewestRegisterBytes = 128;
+inline constexpr std::uint64_t kMinRegisterBytes = 128;
 // Folded in registers, a tile is up to 2^kPlacesLevel times as many segments as fit a leaf's rows together.
 inline constexpr std::uint32_t kPlacesLevel = 3;
 // There are as many blocks as have room for their registers and buffers on the multiprocessors with the most
@@ -183,9 +183,9 @@ constexpr int SegmentBlocks(bool in_registers, std::size_t state_bytes, std::siz
   return leaf_state_bytes <= 8 ? 5 : leaf_state_bytes <= 32 ? 4 : 3;
 }
 // Larger states of leaves wait in shared memory instead of registers.
-inline constexpr std::size_t kMostWaitingBytes = 16;
-// What kMostColumnBytes is, where rows may be absent.
-inline constexpr std::size_t kMostSegmentColumnBytes = 96;
+inline constexpr std::size_t kMaxWaitingBytes = 16;
+// What kMaxColumnBytes is, where rows may be absent.
+inline constexpr std::size_t kMaxSegmentColumnBytes = 96;
 // Elements that a lane reads at once from shared memory. Few: short segments have no more rows, and warps
 // enough hide how long shared memory takes.
 inline constexpr std::uint32_t kReadAtOnce = 2;

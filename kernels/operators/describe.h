@@ -98,7 +98,7 @@ struct Describe<T, false> : DescribeBase<T, false> {
     // Integers are their own keys, and the products are within 128 bits as in Sum.
     const auto sum = static_cast<Int128>(FromWords(s.powers.sum));
     return sum >= Int128{s.min} * count && sum <= Int128{s.max} * count &&
-           Variances::FitBetween(s.powers, count, s.min, s.max);
+           Variances::FitBetween(s.powers, count, s.min, s.max) && HasExtremes(s, count);
   }
 
   WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
@@ -120,6 +120,26 @@ struct Describe<T, false> : DescribeBase<T, false> {
       default:
         return {.value = Scalar::Of(Variances::VarianceOf(s.powers, count, this->ddof))};
     }
+  }
+
+ private:
+  // Whether the extremes can be two of the elements, or the only one: the others must have what is left of
+  // the sum and of the squares, and lie between them.
+  static bool HasExtremes(const State& s, std::uint64_t count) {
+    if (count == 1) return s.min == s.max;
+    const auto element = [](typename Base::WideKey key) {
+      return Variances{}.Widen(Variances{}.Lift(BitCast<T>(static_cast<Bits<T>>(key)), 0), 0);
+    };
+    const auto rest = Variances::Without(s.powers, Variances{}.Combine(element(s.min), element(s.max)));
+    if (!rest.has_value()) return false;
+    const auto sum = static_cast<Int128>(FromWords(rest->sum));
+    const std::uint64_t others = count - 2;
+    if (sum < Int128{s.min} * others || sum > Int128{s.max} * others) return false;
+    if (others > 0) {
+      return Variances{}.IsPossible(*rest, 0, others) && Variances::FitBetween(*rest, others, s.min, s.max);
+    }
+    return std::all_of(std::begin(rest->squares.words), std::end(rest->squares.words),
+                       [](std::uint64_t word) { return word == 0; });
   }
 };
 

@@ -36,7 +36,7 @@ class ExactBins {
   static constexpr int kBins = kBinCount;
   static constexpr int kBits = 44;
   // Numbers that may be added to one set of bins, each below 2^top in magnitude.
-  static constexpr int kMostAddends = 512;
+  static constexpr int kMaxAddends = 512;
 
   WARPFOLD_FN explicit ExactBins(int top) : top_(top) {}
   // Takes over bins that were filled elsewhere.

@@ -95,6 +95,8 @@ struct ArgExtremum {
     // Where NaN counts, every range has a winner.
     if (s.index == Outcome::kNoIndex) return kIgnoreNan && key == Keys::kWorst;
     const bool is_ignored = kIgnoreNan && key == Keys::kBest;
+    // If the worst integer wins, all are equal to it, and the first of them wins.
+    if (!FloatElement<T> && key == Keys::kWorst && s.index != first) return false;
     return s.index >= first && s.index - first < count && IsKey<T>(key, Keys::kBest) && !is_ignored;
   }
   WARPFOLD_FN Outcome Finish(State s, std::uint64_t count) const {

@@ -46,6 +46,6 @@ struct CongruentTerms {
   WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const { sum.Add(left, right); }
   WARPFOLD_FN Entry Finish(const Sum& sum) const { return congruences.Of(sum); }
 };
-static_assert(kMaxMatrixDimension <= Congruences<std::uint32_t>::kMostTerms);
+static_assert(kMaxMatrixDimension <= Congruences<std::uint32_t>::kMaxTerms);
 
 }  // namespace warpfold::kernels

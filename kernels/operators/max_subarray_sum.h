@@ -206,9 +206,12 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
       const auto prefix = static_cast<Int128>(s.prefix);
       const auto suffix = static_cast<Int128>(s.suffix);
       const auto total = static_cast<Int128>(s.total);
-      return best >= prefix && best >= suffix && prefix >= total && suffix >= total;
+      if (best < prefix || best < suffix || prefix < total || suffix < total) return false;
+      // A best part at an end of the range is the best of that end, too.
+      if (s.best_begin == first && s.best_end != s.prefix_end) return false;
+      if (s.best_end == end && s.best_begin != s.suffix_begin) return false;
     }
-    return true;
+    return HasOneSumForEachPart(s, first, end);
   }
 
   WARPFOLD_FN Outcome Finish(const State& state, std::uint64_t) const {
@@ -228,6 +231,25 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   }
 
  private:
+  // Whether parts with the same elements have the same sum. Sums that are NaN are not compared.
+  static bool HasOneSumForEachPart(const Sums& s, std::uint64_t first, std::uint64_t end) {
+    struct Part {
+      Total sum;
+      std::uint64_t begin;
+      std::uint64_t end;
+    };
+    const Part parts[] = {{s.total, first, end},
+                          {s.best, s.best_begin, s.best_end},
+                          {s.prefix, first, s.prefix_end},
+                          {s.suffix, s.suffix_begin, end}};
+    for (const Part& a : parts) {
+      for (const Part& b : parts) {
+        const bool same = a.begin == b.begin && a.end == b.end;
+        if (same && (a.sum < b.sum || a.sum > b.sum)) return false;
+      }
+    }
+    return true;
+  }
   template <class TotalSum>
   static bool IsSumOver(TotalSum sum, std::uint64_t count) {
     return kernels::Sum<T, kIgnoreNan>{}.IsPossible(sum, 0, count);

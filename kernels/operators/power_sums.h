@@ -6,7 +6,10 @@
 // difference would cancel; over integers no bit of it is lost, whatever the mean.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
 
 #include "kernels/operators/squares.h"
 #include "kernels/operators/sum.h"
@@ -37,7 +40,7 @@ struct PowerSums {
   SquareWords squares;
 };
 
-// n sum(x^2) - sum(x)^2, at most 2^246: n is kMostElements<T> at most (proto/leaf.h), and so 2^59 of 64 bits.
+// n sum(x^2) - sum(x)^2, at most 2^246: n is kMaxElements<T> at most (proto/leaf.h), and so 2^59 of 64 bits.
 struct Spread {
   std::uint64_t words[4];  // the lowest first
   bool negative;           // less than 0, which no elements give
@@ -152,6 +155,21 @@ struct PowerSumsOperator {
                            SignExtended(-least) * SignExtended(greatest) * SignExtended(count) +
                            SignExtended(-1) * (squares + Extended(odd * (width - odd)));
     return inside.words[2] >> 63 == 0;
+  }
+
+  // The sums of the elements of `all` without those of `part`, which is some of them. Nothing if the squares
+  // of the part are more than all.
+  static std::optional<State> Without(const State& all, const State& part) {
+    const Uint192 squares = Extended(FromWords(all.squares));
+    const Uint192 less = Extended(FromWords(part.squares));
+    if (std::lexicographical_compare(std::rbegin(squares.words), std::rend(squares.words),
+                                     std::rbegin(less.words), std::rend(less.words))) {
+      return std::nullopt;
+    }
+    const Uint192 left = squares + SignExtended(-1) * less;
+    State rest = {AsWords(FromWords(all.sum) - FromWords(part.sum)), {}};
+    std::copy_n(left.words, std::size(rest.squares.words), rest.squares.words);
+    return rest;
   }
 
   // NaN if `ddof` leaves nothing to divide by.

@@ -77,7 +77,7 @@ template <class Word>
 class Congruences {
  public:
   // The most products in a sum.
-  static constexpr Word kMostTerms = 32;
+  static constexpr Word kMaxTerms = 32;
 
   Congruences() = default;  // of no modulus
   // 0: no modulus.
@@ -98,7 +98,7 @@ class Congruences {
     return Reduce(DoubleWord<Word>{high} << kBits | static_cast<Word>(x));
   }
 
-  // A Word that is congruent to a sum of up to kMostTerms products of any Words.
+  // A Word that is congruent to a sum of up to kMaxTerms products of any Words.
   //
   // What the carry stands for is added to the rest, from which M 2^bits has been taken if it is in there.
   // That does not overflow: where M <= 2^bits - 64, there is room for 64 Words times 2^bits; where it is

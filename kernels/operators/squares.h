@@ -18,7 +18,7 @@
 namespace warpfold::kernels {
 
 // 192 bits. Sums of squares of 64-bit elements need 187 of them: each square is below 2^128, and there are at
-// most kMostElements (proto/leaf.h).
+// most kMaxElements (proto/leaf.h).
 struct Uint192 {
   std::uint64_t words[3];  // the lowest first
 };

@@ -47,7 +47,7 @@ struct Sum<T, false> {
   WARPFOLD_FN explicit Sum(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
 
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
-    // An integer is its own key. Neither product overflows, for the count is kMostElements<T> at most.
+    // An integer is its own key. Neither product overflows, for the count is kMaxElements<T> at most.
     const auto sum = static_cast<Int128>(s);
     constexpr Int128 kLargest = std::same_as<T, Boolean> ? 1 : Int128{kLargestKey<T>};
     return sum >= Int128{kSmallestKey<T>} * count && sum <= kLargest * count;

@@ -111,12 +111,12 @@ constexpr OperatorEntry EntryOf() {
 template <class Op>
 struct LargeStates {
   using T = typename Op::Entry;
-  static constexpr std::size_t kMostEntries = std::size_t{kMaxMatrixDimension} * kMaxMatrixDimension;
+  static constexpr std::size_t kMaxEntries = std::size_t{kMaxMatrixDimension} * kMaxMatrixDimension;
 
   static void Combine(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* left,
                       const std::byte* right, std::byte* out) {
-    T a[kMostEntries];
-    T b[kMostEntries];
+    T a[kMaxEntries];
+    T b[kMaxEntries];
     std::memcpy(a, left, entries * sizeof(T));
     std::memcpy(b, right, entries * sizeof(T));
     Op(parameters, entries).Combine(a, b);
@@ -133,7 +133,7 @@ struct LargeStates {
   }
   static bool IsPossible(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* state,
                          std::uint64_t, std::uint64_t) {
-    T copy[kMostEntries];
+    T copy[kMaxEntries];
     std::memcpy(copy, state, entries * sizeof(T));
     return Op(parameters, entries).IsPossible(copy);
   }

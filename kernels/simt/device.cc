@@ -11,8 +11,8 @@
 namespace warpfold::kernels::simt {
 namespace {
 
-constexpr unsigned kMostThreadsOfBlock = 1024;
-constexpr std::size_t kMostSharedBytes = 227 << 10;
+constexpr unsigned kMaxThreadsOfBlock = 1024;
+constexpr std::size_t kMaxSharedBytes = 227 << 10;
 
 }  // namespace
 
@@ -53,8 +53,8 @@ void Device::Scramble() {
 
 bool Device::Launch(const LaunchSpec& spec, const std::function<void()>& kernel) {
   if (!failure_.empty()) return false;
-  if (spec.blocks == 0 || spec.threads == 0 || spec.threads > kMostThreadsOfBlock ||
-      spec.shared_bytes > kMostSharedBytes) {
+  if (spec.blocks == 0 || spec.threads == 0 || spec.threads > kMaxThreadsOfBlock ||
+      spec.shared_bytes > kMaxSharedBytes) {
     failure_ = absl::StrCat(spec.kernel, ": a launch of ", spec.blocks, " blocks of ", spec.threads,
                             " threads with ", spec.shared_bytes, " bytes of shared memory");
     return false;

@@ -13,8 +13,8 @@ namespace warpfold::kernels::simt {
 namespace {
 
 // Resident at once, so that stacks and views do not take the host's memory.
-constexpr unsigned kMostBlocks = 8;
-constexpr unsigned kMostThreads = 2048;
+constexpr unsigned kMaxBlocks = 8;
+constexpr unsigned kMaxThreads = 2048;
 // What a GPU gives a block without being asked.
 constexpr std::size_t kStaticSharedBytes = 48 << 10;
 
@@ -42,7 +42,7 @@ void Executor::Run() {
   blockDim = {spec_.threads, 1, 1};
   gridDim = {spec_.blocks, 1, 1};
   const std::vector<unsigned> order = schedule_.BlockOrder(spec_.blocks);
-  const unsigned most = std::clamp(kMostThreads / spec_.threads, 1u, kMostBlocks);
+  const unsigned most = std::clamp(kMaxThreads / spec_.threads, 1u, kMaxBlocks);
   const unsigned resident = spec_.is_cooperative ? spec_.blocks : schedule_.BlocksAtOnce(most);
   std::size_t begun = 0;
   while (!HasFailed()) {

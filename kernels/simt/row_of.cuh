@@ -9,7 +9,7 @@
 #include "kernels/algorithm.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/leaf/ordered_leaves.cuh"
-#include "kernels/cuda/leaf/scalar_leaves.cuh"
+#include "kernels/cuda/leaf/warp_leaves.cuh"
 #include "kernels/cuda/matrix/entrywise_kernel.cuh"
 #include "kernels/cuda/reduce_kernel.cuh"
 #include "kernels/operators/rows.h"
@@ -27,7 +27,7 @@ struct Functions {
     return (dimension == 0 || dimension == static_cast<int>(kTextbookRows)) && TextbookServesType(type);
   }
   template <class Op>
-  static constexpr LaunchFunction kScalars = LaunchReduce<ScalarLeaves<SameBytesOf<Op>>>;
+  static constexpr LaunchFunction kScalars = LaunchReduce<WarpLeaves<SameBytesOf<Op>>>;
   template <class Op>
   static constexpr LaunchFunction kEntrywise = LaunchEntrywise<SameBytesOf<Op>>;
   template <class Op>

@@ -216,7 +216,7 @@ class SimtBackend : public Backend {
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeSimtBackend(std::uint64_t seed, const BackendOptions& options) {
   BackendOptions few = options;
-  few.slots = std::min(options.slots, kMostSlots);
+  few.slots = std::min(options.slots, kMaxSlots);
   absl::StatusOr<std::unique_ptr<Backend>> cpu = cpu::MakeCpuBackend(few);
   if (!cpu.ok()) return cpu.status();
   auto backend = std::make_unique<SimtBackend>(seed, *std::move(cpu));

@@ -16,7 +16,7 @@
 
 namespace warpfold::kernels::simt {
 
-inline constexpr int kMostSlots = 4;  // of a backend
+inline constexpr int kMaxSlots = 4;  // of a backend
 
 // Every Start begins anew with `seed` (device.h), so that a request can be repeated as it ran.
 absl::StatusOr<std::unique_ptr<Backend>> MakeSimtBackend(std::uint64_t seed, const BackendOptions& options);

@@ -128,8 +128,8 @@ bool CanShakeHands(SSL_CTX* with_keys) {
   SSL_set_accept_state(server.get());
   SSL_set_connect_state(client.get());
   // One certificate and a handful of messages, of which the pair takes 17 KiB at a time.
-  constexpr int kMostRounds = 100;
-  for (int round = 0; round < kMostRounds; ++round) {
+  constexpr int kMaxRounds = 100;
+  for (int round = 0; round < kMaxRounds; ++round) {
     if (!GoOn(client.get()) || !GoOn(server.get())) return false;
     if (SSL_is_init_finished(client.get()) && SSL_is_init_finished(server.get())) return true;
   }

@@ -64,7 +64,7 @@ inline constexpr std::uint64_t kAdvisedMinStripeBytes = std::uint64_t{8} << 20;
 
 // What --max_stream_bytes may be at most: half of the longest array, so that a stripe of any array may begin
 // as far into it as one stream may reach. Beyond it max_first_byte would leave no room for stripes.
-inline constexpr std::uint64_t kMostStreamBytes = kMaxArrayBytes / 2;
+inline constexpr std::uint64_t kMaxStreamBytes = kMaxArrayBytes / 2;
 
 struct CallLimits {
   absl::Duration idle = absl::InfiniteDuration();      // longest wait for the client's progress
@@ -73,7 +73,7 @@ struct CallLimits {
 };
 
 struct Limits {
-  std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;  // at most kMostStreamBytes
+  std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;  // at most kMaxStreamBytes
   int max_concurrent_reductions = 64;
   CallLimits call = {.idle = absl::Seconds(60), .duration = absl::Seconds(3600)};
   int advised_streams = 4;       // of one array, 1 to 64; for GetServerInfo

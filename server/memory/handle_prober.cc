@@ -18,7 +18,7 @@
 namespace warpfold::server {
 namespace {
 
-constexpr std::size_t kMostKnown = 1024;
+constexpr std::size_t kMaxKnown = 1024;
 // How often to look whether a process that was killed is gone.
 constexpr absl::Duration kLookForEnd = absl::Milliseconds(20);
 
@@ -86,7 +86,7 @@ void HandleProber::TakeAnswer(absl::Time now) {
   const std::shared_ptr<Probing> probing = std::exchange(asked_, nullptr);
   if (status.ok()) {
     known_.push_back(probing->memory);
-    if (known_.size() > kMostKnown) known_.pop_front();
+    if (known_.size() > kMaxKnown) known_.pop_front();
   }
   probing->result = std::move(status);
 }

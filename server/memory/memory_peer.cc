@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
-#include "server/core/refusals.h"
+#include "server/core/bad_request.h"
 #include "server/net/foreign_descriptors.h"
 
 namespace warpfold::server {

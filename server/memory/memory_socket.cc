@@ -15,7 +15,7 @@
 namespace warpfold::server {
 namespace {
 
-constexpr int kMostAccepted = 64;
+constexpr int kMaxAccepted = 64;
 // How often the thread looks again for free descriptors after they had run out, and for places.
 constexpr absl::Duration kLookForPlaces = absl::Milliseconds(50);
 
@@ -99,7 +99,7 @@ int MemorySocket::LongestWait(absl::Duration next_release) const {
 
 void MemorySocket::AcceptAll() {
   // Accepts a limited number at a time: a client that connects again and again must not keep others waiting.
-  for (int accepted = 0; accepted < kMostAccepted && CountPlaces() < kMaxConnections; ++accepted) {
+  for (int accepted = 0; accepted < kMaxAccepted && CountPlaces() < kMaxConnections; ++accepted) {
     FileDescriptor connection = Accept(listener_, &accept_failed_);
     if (!connection.is_open()) return;
     const std::optional<uid_t> known = PeerUser(connection.get());
@@ -145,7 +145,7 @@ bool MemorySocket::MayConnect(uid_t user) const {
     const std::shared_ptr<const uid_t> owner = place.lock();
     return owner != nullptr && *owner == user;
   });
-  return is_known && static_cast<std::size_t>(of_user) < kMostOfOneUser;
+  return is_known && static_cast<std::size_t>(of_user) < kMaxOfOneUser;
 }
 
 }  // namespace warpfold::server

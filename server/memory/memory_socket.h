@@ -52,7 +52,7 @@ class MemorySocket {
  public:
   static constexpr std::size_t kMaxConnections = 256;  // more wait to be accepted
   // More of one user are closed: else one who connects and says nothing would keep all others waiting.
-  static constexpr std::size_t kMostOfOneUser = kMaxConnections / 2;
+  static constexpr std::size_t kMaxOfOneUser = kMaxConnections / 2;
   // What it may have open at once after Open where `users` may connect beside the server's own: connections,
   // one descriptor for each that is being sealed, waits for room or is being closed, the sockets to the
   // prober and to the processes that seal, a memfd for each of these whose client has left, and the second

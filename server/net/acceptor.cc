@@ -98,8 +98,8 @@ void Acceptor::CountOpen() {
 
 bool Acceptor::AcceptAll(const Listener& listener, int socket) {
   // No more than this at once, so that the other sockets get their turn.
-  constexpr int kMostAtOnce = 64;
-  for (int i = 0; i < kMostAtOnce; ++i) {
+  constexpr int kMaxAtOnce = 64;
+  for (int i = 0; i < kMaxAtOnce; ++i) {
     const int descriptor = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (descriptor >= 0) {
       Accepted(listener, socket, descriptor);

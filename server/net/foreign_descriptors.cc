@@ -87,7 +87,7 @@ class Closer {
   // again.
   void StartOneFor(uid_t owner) {
     Owner& of_owner = owners_[owner];
-    if (of_owner.threads >= kClosersOfOne || threads_ >= kMostClosers) return;
+    if (of_owner.threads >= kClosersOfOne || threads_ >= kMaxClosers) return;
     if (!Start([this, owner] { Run(owner); })) return;
     ++of_owner.threads;
     ++threads_;

@@ -26,12 +26,12 @@ bool MayBringDescriptors(int socket);
 
 // Closes a descriptor that came from another process on a thread that serves nobody, and then destroys
 // `with`. An owner, the user who sent it, has kClosersOfOne such threads at most, and all owners
-// kMostClosers: where these hang, it stays open. A close that takes a second is interrupted by a signal,
+// kMaxClosers: where these hang, it stays open. A close that takes a second is interrupted by a signal,
 // and from then on four times a second: that ends the wait for a socket that lingers, not that for a file
 // system.
 void CloseElsewhere(FileDescriptor descriptor, uid_t owner, std::shared_ptr<const void> with = nullptr);
 inline constexpr int kClosersOfOne = 2;
-inline constexpr int kMostClosers = 16;
+inline constexpr int kMaxClosers = 16;
 
 // Destroys what may take long likewise: the owner waits for the threads that close its descriptors.
 void DestroyElsewhere(std::shared_ptr<const void> last, uid_t owner);

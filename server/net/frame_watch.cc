@@ -70,7 +70,7 @@ const char* FrameWatch::TakeHeaders(const FrameHead& head, Time now) {
 const char* FrameWatch::TakeHeaderBytes(std::uint32_t length, std::uint64_t most) {
   header_bytes_ += length + kFrameCost;
   if (!acknowledged_) early_bytes_ += length;
-  const bool are_few = header_bytes_ <= most && early_bytes_ <= kMostEarlyBytes;
+  const bool are_few = header_bytes_ <= most && early_bytes_ <= kMaxEarlyBytes;
   return are_few ? nullptr : "headers without an end";
 }
 
@@ -78,15 +78,15 @@ const char* FrameWatch::TakeFields(std::span<const std::byte> bytes) {
   const int before = fields_.count();
   fields_.Take(bytes);
   if (!acknowledged_) early_fields_ += fields_.count() - before;
-  const int most = in_trailers_ ? kMostTrailers : kMostFields;
-  const bool are_few = fields_.count() <= most && early_fields_ <= kMostEarlyFields;
+  const int most = in_trailers_ ? kMaxTrailers : kMaxFields;
+  const bool are_few = fields_.count() <= most && early_fields_ <= kMaxEarlyFields;
   return are_few ? nullptr : "calls of very many header fields";
 }
 
 const char* FrameWatch::TakeCall(Time now) {
   if (acknowledged_) return nullptr;
   if (early_calls_++ == 0) first_call_ = now;
-  const bool is_early = early_calls_ <= kMostEarlyCalls && now - first_call_ <= kSettingsTimeout;
+  const bool is_early = early_calls_ <= kMaxEarlyCalls && now - first_call_ <= kSettingsTimeout;
   return is_early ? nullptr : "calls, and does not acknowledge settings";
 }
 

@@ -34,14 +34,14 @@ class FrameWatch {
   static constexpr std::uint64_t kFrameCost = 64;
   // A call may have so many header fields, and so many in its trailers. gRPC takes some 200 bytes for each
   // beside its text, so that 8 KiB of the shortest fields would be 45 KiB (docs/adr/0107).
-  static constexpr int kMostFields = 64;
-  static constexpr int kMostTrailers = 8;
+  static constexpr int kMaxFields = 64;
+  static constexpr int kMaxTrailers = 8;
   // Calls that the client takes back: so many at once, and so many in a second for ever.
-  static constexpr double kMostResets = 1000;
+  static constexpr double kMaxResets = 1000;
   static constexpr double kResetsPerSecond = 500;
   // Frames that belong to no call: settings, pings, data frames without data. For each frame of a call,
   // kFreeFrames of them are free.
-  static constexpr double kMostIdleFrames = 1000;
+  static constexpr double kMaxIdleFrames = 1000;
   static constexpr double kIdleFramesPerSecond = 100;
   static constexpr int kFreeFrames = 4;
   // Data frames of fewer bytes. gRPC keeps some 44 bytes beside those of each frame, which no quota counts,
@@ -53,15 +53,15 @@ class FrameWatch {
   static constexpr int kFreeSmallFrames = 2;
   // Window updates. A client that takes results sends one for some tens of KiB; gRPC keeps no memory for
   // them.
-  static constexpr double kMostWindows = 100'000;
+  static constexpr double kMaxWindows = 100'000;
   static constexpr double kWindowsPerSecond = 100'000;
 
   // What may come before the settings are acknowledged, which clients do as soon as they have read them: so
   // many calls, with so many fields and bytes of headers in all, in so long from the first of them on. Some
   // clients read nothing before they call, and take 100 for the limit until then (RFC 9113, 6.5.2).
-  static constexpr int kMostEarlyCalls = 100;
-  static constexpr int kMostEarlyFields = 20 * kMostEarlyCalls;
-  static constexpr std::uint64_t kMostEarlyBytes = 128 << 10;
+  static constexpr int kMaxEarlyCalls = 100;
+  static constexpr int kMaxEarlyFields = 20 * kMaxEarlyCalls;
+  static constexpr std::uint64_t kMaxEarlyBytes = 128 << 10;
   static constexpr auto kSettingsTimeout = std::chrono::seconds(10);
 
   // To be called once the server has begun to send its settings, before the client can have read them.
@@ -102,9 +102,9 @@ class FrameWatch {
   std::uint64_t call_count_ = 0;
   std::uint64_t reset_count_ = 0;
   std::uint64_t small_frame_count_ = 0;
-  Allowance resets_{kMostResets, kResetsPerSecond};
-  Allowance idle_frames_{kMostIdleFrames, kIdleFramesPerSecond};
-  Allowance windows_{kMostWindows, kWindowsPerSecond};
+  Allowance resets_{kMaxResets, kResetsPerSecond};
+  Allowance idle_frames_{kMaxIdleFrames, kIdleFramesPerSecond};
+  Allowance windows_{kMaxWindows, kWindowsPerSecond};
 };
 
 }  // namespace warpfold::server

@@ -10,7 +10,7 @@ namespace {
 // The bit of a number's byte that says that another follows (RFC 7541, section 5.1). gRPC reads numbers of 32
 // bits; what is beyond that is its error, and not counted here.
 constexpr unsigned kContinues = 0x80;
-constexpr int kMostShift = 28;
+constexpr int kMaxShift = 28;
 
 bool IsFull(unsigned byte, unsigned mask) { return (byte & mask) == mask; }
 
@@ -54,7 +54,7 @@ void HeaderFields::TakeByte(unsigned byte) {
       }
       return;
     case Next::kMore:
-      if (shift_ <= kMostShift) skipped_ += std::uint64_t{byte & 0x7f} << shift_;
+      if (shift_ <= kMaxShift) skipped_ += std::uint64_t{byte & 0x7f} << shift_;
       shift_ += 7;
       if ((byte & kContinues) == 0) SkipString();
       return;

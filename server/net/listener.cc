@@ -28,7 +28,7 @@ namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
 // How often a port is looked for that is free on all addresses of a name.
-constexpr int kMostTries = 16;
+constexpr int kMaxTries = 16;
 
 // How long a peer may leave what we send unacknowledged before its connection is given up.
 constexpr int kUserTimeoutMs = 10'000;
@@ -245,7 +245,7 @@ absl::Status Listener::ListenTcp() {
   }
   if (sockets_.empty()) {
     absl::Status status = ListenOnFound(std::stoi(port));
-    for (int tries = 1; !status.ok() && std::stoi(port) == 0 && tries < kMostTries; ++tries) {
+    for (int tries = 1; !status.ok() && std::stoi(port) == 0 && tries < kMaxTries; ++tries) {
       status = ListenOnFound(0);  // a port that is free on one address may not be on another
     }
     if (!status.ok()) return status;

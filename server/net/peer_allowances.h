@@ -19,12 +19,12 @@ namespace warpfold::server {
 class PeerAllowances {
  public:
   // Calls that it takes back, at once and in a second for ever: as many as five connections may.
-  static constexpr double kMostResets = 5000;
+  static constexpr double kMaxResets = 5000;
   static constexpr double kResetsPerSecond = 2500;
 
   // Small frames (frame_watch.h), likewise. A message that never ends has them for as long as an idle stream
   // lives.
-  static constexpr double kMostSmallFrames = 100'000;
+  static constexpr double kMaxSmallFrames = 100'000;
   static constexpr double kSmallFramesPerSecond = 20'000;
 
   // Whether the peer may take back so many calls.
@@ -38,8 +38,8 @@ class PeerAllowances {
 
  private:
   std::mutex mutex_;
-  Allowance resets_{kMostResets, kResetsPerSecond};                  // guarded by mutex_
-  Allowance small_frames_{kMostSmallFrames, kSmallFramesPerSecond};  // guarded by mutex_
+  Allowance resets_{kMaxResets, kResetsPerSecond};                  // guarded by mutex_
+  Allowance small_frames_{kMaxSmallFrames, kSmallFramesPerSecond};  // guarded by mutex_
 };
 
 // Threads: any.

@@ -19,7 +19,7 @@
 namespace warpfold::server {
 namespace {
 
-constexpr std::size_t kMostWatched = 65'536;
+constexpr std::size_t kMaxWatched = 65'536;
 
 // No thread reads from a connection when its descriptor is given to the next one, since gRPC has then closed
 // it.
@@ -28,10 +28,10 @@ struct Watched {
   bool is_plain = true;
 };
 
-std::array<std::atomic<Watched*>, kMostWatched> watched = {};
+std::array<std::atomic<Watched*>, kMaxWatched> watched = {};
 
 bool HasPlace(int descriptor) {
-  return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMostWatched;
+  return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMaxWatched;
 }
 
 // Null where the descriptor is not watched. Else it was once a watched connection, and IsStill says whether

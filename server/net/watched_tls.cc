@@ -22,8 +22,8 @@ using Connection = std::shared_ptr<WatchedConnection>;
 // A connection's TLS.
 struct WatchedTls {
   Connection connection;
-  Allowance key_updates{kMostKeyUpdates, kKeyUpdatesPerSecond};
-  Allowance small_records{kMostSmallRecords, kSmallRecordsPerSecond};
+  Allowance key_updates{kMaxKeyUpdates, kKeyUpdatesPerSecond};
+  Allowance small_records{kMaxSmallRecords, kSmallRecordsPerSecond};
   bool is_followed = false;         // the handshake is over
   const char* complaint = nullptr;  // about what came; then the connection has been cut
 };

@@ -15,10 +15,10 @@ class WatchedConnection;
 // A client may send so many key updates and small records at once, and then so many in each second. Honest
 // clients renew their keys after hundreds of gigabytes. A record is small if it has at most kSmallRecord
 // bytes with its tag, as one has that carries a frame which opens a window.
-inline constexpr double kMostKeyUpdates = 16;
+inline constexpr double kMaxKeyUpdates = 16;
 inline constexpr double kKeyUpdatesPerSecond = 1;
 inline constexpr int kSmallRecord = 64;
-inline constexpr double kMostSmallRecords = 100'000;
+inline constexpr double kMaxSmallRecords = 100'000;
 inline constexpr double kSmallRecordsPerSecond = 100'000;
 
 // Watches an encrypted connection, from its first byte on: the one whose TLS gRPC sets up on this thread

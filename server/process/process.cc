@@ -34,7 +34,7 @@ namespace warpfold::server {
 namespace {
 
 // More than any list of callers and any chain of certificates has.
-constexpr std::size_t kMostFileBytes = 4 << 20;
+constexpr std::size_t kMaxFileBytes = 4 << 20;
 
 const absl::Time kStart = absl::FromChrono(std::chrono::system_clock::now());
 
@@ -162,7 +162,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   // A pipe would be waited for, and a device may never end.
   if (!S_ISREG(info.st_mode)) return absl::NotFoundError(absl::StrCat("it is ", KindOfFile(info.st_mode)));
   std::string text;
-  while (text.size() <= kMostFileBytes) {
+  while (text.size() <= kMaxFileBytes) {
     char buffer[4096];
     const ssize_t size = read(file, buffer, sizeof(buffer));
     if (size < 0) return absl::NotFoundError(std::strerror(errno));

@@ -155,7 +155,7 @@ void RpcCall::OnSent(bool ok) {
 void RpcCall::OnFinished(bool) { core_->OnDelivered(); }
 
 void RpcCall::OnDone(bool) {
-  if (core_.has_value() && context_.IsCancelled()) core_->OnLeft();
+  if (core_.has_value() && context_.IsCancelled()) core_->OnDisconnected();
 }
 
 void RpcCall::OnNoMore(bool) { core_->OnEnd(); }

@@ -13,7 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
-#include "client/connections/refusals.h"
+#include "client/connections/target_load.h"
 #include "client/error.h"
 #include "tests/client/fake_service.h"
 
@@ -108,12 +108,12 @@ TEST_F(AskingFirstTest, SharesOfAnArrayLearnFromEachOther) {
 // Fills the server with a call of the client's, and asks for another sum until it has given up.
 class OwnPlaceTest : public AskingFirstTest {
  protected:
-  static constexpr int kMostRefusals = 8;
+  static constexpr int kMaxRefusals = 8;
 
   OwnPlaceTest() {
     service_.on_start = [this](int call, grpc::ServerContext&) {
       if (call == 0) return grpc::Status::OK;
-      if (call == kMostRefusals && !end_.HasBeenNotified()) end_.Notify();
+      if (call == kMaxRefusals && !end_.HasBeenNotified()) end_.Notify();
       return done_.HasBeenNotified() ? grpc::Status::OK : Busy(1);
     };
     service_.on_commit = [this](const SeenCall&, grpc::ServerContext&) {
@@ -136,7 +136,7 @@ TEST_F(OwnPlaceTest, AFullServerIsAskedOnWhileTheClientHasPlacesThere) {
   });
   begun_.WaitForNotification();
   ExpectSum(patient_.Reduce(kSumSpec, ones_, {.streams = 1}));
-  EXPECT_GT(service_.started(), kMostRefusals);
+  EXPECT_GT(service_.started(), kMaxRefusals);
   first.join();
 }
 

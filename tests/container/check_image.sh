@@ -17,7 +17,7 @@ tools=$3
 buildah=("${@:4}")
 readonly kReadyTimeoutS=60
 # Beyond the base; 150 MB is the goal with the cuda backend in it.
-readonly kMostBytes=150000000
+readonly kMaxBytes=150000000
 readonly kShare=usr/local/share/warpfold
 readonly kSbom=$kShare/sbom.spdx.json
 runner_pid=
@@ -55,7 +55,7 @@ check_files() {
   bytes=$(cd "$root" && stat --format %s usr/local/bin/warpfold-server usr/local/bin/warpfold "$kShare"/* |
     awk '{ sum += $1 } END { print sum }')
   echo "Beyond its base the image has $bytes bytes"
-  ((bytes < kMostBytes)) || fail "$bytes bytes"
+  ((bytes < kMaxBytes)) || fail "$bytes bytes"
 }
 
 check_sbom() {

@@ -29,7 +29,7 @@ using warpfold::CallOptions;
 
 constexpr int kThreads = 4;
 constexpr std::size_t kElements = std::size_t{1} << 20;
-constexpr int kMostPatienceUs = 20'000;
+constexpr int kMaxPatienceUs = 20'000;
 
 struct Caller {
   warpfold::Client& client;
@@ -59,7 +59,7 @@ std::string CallOnce(Caller& caller, int kind, const CallOptions& options) {
 }
 
 std::string CallAndLeave(Caller& caller, const std::string& how, std::mt19937& random) {
-  const auto patience = std::chrono::microseconds(random() % kMostPatienceUs);
+  const auto patience = std::chrono::microseconds(random() % kMaxPatienceUs);
   CallOptions options = {.streams = 2};
   const int kind = static_cast<int>(random() % 3);
   if (how == "late") options.timeout = absl::FromChrono(patience);

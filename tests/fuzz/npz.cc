@@ -17,7 +17,7 @@ namespace {
 using fuzz::Expect;
 
 // Members that unpack to more are not compared.
-constexpr std::uint64_t kMostUnpacked = 1 << 16;
+constexpr std::uint64_t kMaxUnpacked = 1 << 16;
 
 std::string TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -28,8 +28,8 @@ absl::StatusOr<std::string> Contents(const NpzMember& member) {
     const absl::Status status = member.CheckStored(absl::InfiniteFuture());
     return status.ok() ? absl::StatusOr<std::string>(TextOf(member.bytes)) : status;
   }
-  if (member.byte_count > kMostUnpacked) return absl::UnimplementedError("");
-  absl::StatusOr<std::string> whole = Unpacked(member, kMostUnpacked + 1);
+  if (member.byte_count > kMaxUnpacked) return absl::UnimplementedError("");
+  absl::StatusOr<std::string> whole = Unpacked(member, kMaxUnpacked + 1);
   const absl::StatusOr<std::string> pieces = Unpacked(member, 7);
   Expect(!whole.ok() || whole->size() == member.byte_count, "as many as announced");
   Expect(whole.ok() == pieces.ok() && (!whole.ok() || *whole == *pieces), "both ways agree");

@@ -156,11 +156,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static FakeBackend backend;
   static const Service service(backend, Limits{.max_stream_bytes = 4 << 20},
                                [] { return absl::UnixEpoch(); });
-  static SlotShare share(SlotsOf(backend));
+  static SlotPool pool(SlotsOf(backend));
   warpfold::fuzz::Input input(data, size);
   const Stream stream = AnyStream(input);
-  const absl::StatusOr<warpfold::v1::Reduction> answer = DriveSession(service, share, stream.messages);
-  warpfold::fuzz::Expect(share.free() == share.size(), "all slots are back");
+  const absl::StatusOr<warpfold::v1::Reduction> answer = DriveSession(service, pool, stream.messages);
+  warpfold::fuzz::Expect(pool.free() == pool.size(), "all slots are back");
   const absl::StatusOr<warpfold::v1::Reduction> expected = Deserved(stream);
   warpfold::fuzz::Expect(answer.ok() == expected.ok(), "an answer just where one is deserved");
   if (answer.ok()) {

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kArrayBytes = 4 << 20;
 constexpr std::size_t kResultBytes = 1 << 20;
-constexpr std::uint64_t kMostOffset = 3;  // elements
+constexpr std::uint64_t kMaxOffset = 3;  // elements
 constexpr std::uint64_t kFewRuns = 5;
 
 std::vector<Subject> OverScalars() {
@@ -40,10 +40,10 @@ class DeviceSegmentReducerTest : public testing::TestWithParam<Subject> {
  protected:
   static void SetUpTestSuite() {
     ASSERT_TRUE(
-        StatusOf(cudaMalloc(reinterpret_cast<void**>(&device_), kArrayBytes + kMostOffset * 8), "cudaMalloc")
+        StatusOf(cudaMalloc(reinterpret_cast<void**>(&device_), kArrayBytes + kMaxOffset * 8), "cudaMalloc")
             .ok());
     // Kernels read whole vectors. What is around the segments has values, so that initcheck tells of others.
-    ASSERT_EQ(cudaMemset(device_, 0, kArrayBytes + kMostOffset * 8), cudaSuccess);
+    ASSERT_EQ(cudaMemset(device_, 0, kArrayBytes + kMaxOffset * 8), cudaSuccess);
     reducer_ = DeviceSegmentReducer::Create(kResultBytes, 1).value();
     few_runs_ = DeviceSegmentReducer::Create(kResultBytes, 1, kFewRuns).value();
   }

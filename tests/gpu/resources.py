@@ -24,7 +24,7 @@ def _output(*command: str, given: str = "") -> list[str]:
 
 
 def _kernel(name: str) -> str:
-    """ReduceKernel<ScalarLeaves<Sum<int, false>>, false>"""
+    """ReduceKernel<WarpLeaves<Sum<int, false>>, false>"""
     return re.sub(r"\w+::", "", name).replace("> >", ">>").replace("> >", ">>")
 
 

@@ -15,7 +15,7 @@ import tree
 # The primary template, its header, and the folder of its specialisations.
 _BACKENDS = (
     ("ScalarLeaf", "kernels/cpu/scalar_leaf.h", "kernels/cpu/leaf/"),
-    ("LaneLeaf", "kernels/cuda/leaf/lane_leaf.cuh", "kernels/cuda/leaf/"),
+    ("LaneFold", "kernels/cuda/leaf/lane_fold.cuh", "kernels/cuda/leaf/"),
 )
 
 

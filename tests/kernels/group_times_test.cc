@@ -47,11 +47,11 @@ TEST(GroupTimesTest, WhoIsFarBehindDoesNotYield) {
 TEST(GroupTimesTest, NobodySavesUp) {
   GroupTimes times;
   times.Charge(1, kLittle);
-  times.Charge(2, 100 * kMostBehind);
-  times.Charge(1, kMostBehind - kFarBehind);
+  times.Charge(2, 100 * kMaxBehind);
+  times.Charge(1, kMaxBehind - kFarBehind);
   EXPECT_FALSE(times.Yields(1));
   times.Charge(1, kLittle);
-  EXPECT_TRUE(times.Yields(1)) << "only kMostBehind of what the other has had counts";
+  EXPECT_TRUE(times.Yields(1)) << "only kMaxBehind of what the other has had counts";
 }
 
 // A group that is there and has nothing done is no competitor.

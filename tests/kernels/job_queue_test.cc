@@ -183,10 +183,10 @@ TEST_F(JobQueueTest, RemembersSoManyGroupsAndNoMore) {
   queue_ = JobQueue(2);
   Add(kGreedy, "long", 2, microseconds(1));
   const JobQueue::Batch holds = queue_.Pick();  // so that the threads are never all idle
-  for (std::uint64_t group = 10; group < 10 + 3 * JobQueue::kMostGroups; ++group) {
+  for (std::uint64_t group = 10; group < 10 + 3 * JobQueue::kMaxGroups; ++group) {
     Add(group, "job", 1, microseconds(1));
     RunOne();
-    EXPECT_LE(queue_.groups(), JobQueue::kMostGroups);
+    EXPECT_LE(queue_.groups(), JobQueue::kMaxGroups);
   }
   End(holds, microseconds(1));
   RunAll();

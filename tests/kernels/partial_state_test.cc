@@ -132,6 +132,22 @@ TEST(PartialStateTest, WhatAnyElementsGiveIsPossible) {
   }
 }
 
+// Few elements come near the bounds that a state must keep.
+TEST(PartialStateTest, WhatFewElementsGiveIsPossible) {
+  Random random;
+  for (const Subject& subject : AllSubjects()) {
+    SCOPED_TRACE(subject.name);
+    const ReductionPlan reduction = PlanOf(subject.spec);
+    for (const Flavour flavour : kFlavours) {
+      for (std::uint64_t count = 1; count < 40; count += 1 + count / 8) {
+        const std::vector<std::byte> data =
+            RandomElements(subject.spec.element_type, count * subject.spec.shape.entries(), flavour, random);
+        ASSERT_NO_FATAL_FAILURE(ExpectPossible(ReduceOnHost(reduction, reduction.leaf_elements(), data)));
+      }
+    }
+  }
+}
+
 TEST(PartialStateTest, WhatNothingButNanGivesIsPossible) {
   for (const Subject& subject : AllSubjects()) {
     SCOPED_TRACE(subject.name);

@@ -74,9 +74,9 @@ TYPED_TEST(PowerSumsTest, WhateverElementsGiveIsTaken) {
     const std::vector<TypeParam> elements = this->Elements();
     auto state = this->Of(elements);
     // The same elements again and again, until there are as many as the longest array has.
-    for (std::uint64_t count = elements.size(); count <= kMostElements<TypeParam>; count *= 2) {
+    for (std::uint64_t count = elements.size(); count <= kMaxElements<TypeParam>; count *= 2) {
       ASSERT_TRUE(this->IsPossible(state, count)) << count << " elements of round " << round;
-      if (count > kMostElements<TypeParam> / 2) break;
+      if (count > kMaxElements<TypeParam> / 2) break;
       state = typename TestFixture::Describing{}.Combine(state, state);
     }
   }

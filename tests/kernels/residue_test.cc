@@ -76,7 +76,7 @@ TYPED_TEST(ResidueTest, SumsOfProducts) {
   for (const Word modulus : this->Moduli()) {
     const Residues<Word> residues(modulus);
     const Congruences<Word> congruences(modulus);
-    for (Word terms = 1; terms <= Congruences<Word>::kMostTerms; ++terms) {
+    for (Word terms = 1; terms <= Congruences<Word>::kMaxTerms; ++terms) {
       SumOfProducts<Word> sum;
       Word expected = 0;
       for (Word i = 0; i < terms; ++i) {
@@ -103,7 +103,7 @@ TYPED_TEST(ResidueTest, FullSumsOfProducts) {
       to.Add(this->kLargest, b);
       return static_cast<Word>(Uint128{this->kLargest} * b % modulus);
     };
-    for (Word terms = 1; terms < Congruences<Word>::kMostTerms; ++terms) {
+    for (Word terms = 1; terms < Congruences<Word>::kMaxTerms; ++terms) {
       expected = static_cast<Word>((Uint128{expected} + add(sum, this->kLargest)) % modulus);
       SumOfProducts<Word> full = sum;
       const Word last = add(full, 2 * terms);

@@ -140,7 +140,7 @@ TEST(TreeScheduleTest, UnitsGrowWithTheArray) {
     const std::uint64_t elements = (std::uint64_t{1} << 32) / (d * d * shape.entry_bytes);
     const MatrixPlan large = PlanMatrices(shape, d, PairStride(shape, d), 0, elements, 132);
     EXPECT_EQ(large.waiting_levels, shape.most_waiting_levels);
-    EXPECT_LE(large.shared_bytes, kMostTileSharedBytes);
+    EXPECT_LE(large.shared_bytes, kMaxTileSharedBytes);
     EXPECT_GE(large.tree.units, 132u * 32u);
   }
 }

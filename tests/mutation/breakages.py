@@ -69,7 +69,7 @@ BREAKAGES = (
     Breakage("files are looked at by the thread that drains", "server/server_main.cc",
              "    call_log.SayLeftOut();\n", "    const FileWatch look({\"/\"});\n", "faulting_server",
              "e2e/hanging_test.py HangingTest.test_a_file"),
-    Breakage("a device that hangs is waited for", "server/core/slots/slot_share.cc",
+    Breakage("a device that hangs is waited for", "server/core/slots/slot_pool.cc",
              "if (device_ == nullptr) return;", "return;", "faulting_server",
              "interop/device_fault_test.py HangingDeviceTest.test_while_it_drains"),
     Breakage("a call to the device is waited for", "server/rpc/rpc_server.cc",

@@ -12,7 +12,7 @@ also run as processes, in suites of tests/e2e. Each mutant is a line of JSON in 
 already do not run again.
 
     cmake --preset mutation && cmake --build --preset mutation
-    tests/mutation/mutate.py server/core/slots/slot_share.cc client/calls/retry.cc
+    tests/mutation/mutate.py server/core/slots/slot_pool.cc client/calls/retry.cc
 """
 
 import argparse

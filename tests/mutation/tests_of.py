@@ -11,12 +11,12 @@ _CORE = _server("""
     admission algorithm allow_list array_parser array_reducer array_writer call_events call_timer call_turns
     checksum crossover cuts device_health expected_messages merge one_stream party_tags protocol
     request_parser resident resident_pool segments segments_device server_info session session_device
-    several_devices slot_share slot_share_devices slot_work thread_beat trace_context turns whole_array
+    several_devices slot_pool slot_pool_devices slot_work thread_beat trace_context turns whole_array
     wire_guard
     stream_mutation simulation""")
 _CLIENT = tuple(f"{name}_test" for name in """
     argument_check asking_first callbacks client client_failure draining keep_going late_call look_ahead parts
-    refusals resting retry segment_answer share_queue side_by_side streams translate wire""".split())
+    target_load resting retry segment_answer share_queue side_by_side streams translate wire""".split())
 _STATES = ("kernels_partial_state_test",)
 _KERNELS = _STATES + ("kernels_contract_test", "server_cuts_test", "server_merge_test",
                       "server_segments_test", "server_segments_device_test",
@@ -33,7 +33,7 @@ _SEGMENTS = _server("""
 _KEPT = _server("array_writer call_events resident several_devices stream_mutation simulation")
 _CALLS = _server("admission call_events call_timer call_turns device_health protocol turns simulation")
 _SLOTS = _server("""
-    array_reducer crossover session session_device slot_share slot_share_devices slot_work
+    array_reducer crossover session session_device slot_pool slot_pool_devices slot_work
     whole_array simulation""")
 
 TESTS = {
@@ -56,7 +56,7 @@ TESTS = {
     "server/core/slots/canary": _server("device_health"),
     "server/core/slots/crossover.cc": _SLOTS,
     "server/core/slots/device_health": _server("device_health session_device"),
-    "server/core/slots/filling.cc": _server("filling session whole_array") + _KEPT,
+    "server/core/slots/slot_fill.cc": _server("slot_fill session whole_array") + _KEPT,
     "server/core/calls/incoming_array.cc": _STREAMS,
     "server/core/slots/memory_reducer.cc": _STREAMS + _server("resident"),
     "server/core/references/memory_registry.cc": _KEPT,
@@ -77,10 +77,10 @@ TESTS = {
     "server/core/wire/segment_results.cc": _SEGMENTS + ("answer_check_test",),
     "server/core/calls/segment_session.cc": _SEGMENTS,
     "server/core/calls/server_info.cc": _server("server_info algorithm"),
-    "server/core/calls/session.cc": _STREAMS,
+    "server/core/calls/reduce_session.cc": _STREAMS,
     "server/core/calls/shard.cc": _CALLS,
     "server/core/slots/slot_reducer.cc": _SLOTS + _server("segments"),
-    "server/core/slots/slot_share.cc": _SLOTS,
+    "server/core/slots/slot_pool.cc": _SLOTS,
     "server/core/wire/state_messages.cc": _server("merge algorithm"),
     "server/core/trace_context.cc": _server("trace_context"),
     "server/core/admission/turns.cc": _server(
@@ -114,7 +114,7 @@ TESTS = {
     "client/cli/unpacker": ("npz_test", "cli_files_test"),
     "client/cli/zip_directory": ("npz_test",),
     "client/calls/lent_memory.cc": ("wire_test",),
-    "client/connections/refusals.cc": ("refusals_test", "asking_first_test"),
+    "client/connections/target_load.cc": ("target_load_test", "asking_first_test"),
     "client/connections/registrations.cc": ("memory_connection_test", "server_rpc_memory_socket_test"),
     "client/shared_memory.cc": ("memory_connection_test", "server_rpc_memory_socket_test"),
     "proto/shared/send_buffer": ("send_buffer_test",),

@@ -162,8 +162,8 @@ class SegmentReader {
 // Threads: one.
 class SegmentDriver {
  public:
-  SegmentDriver(const Service& service, SlotShare& share)
-      : share_(share), session_(service, share, [this] { OnProgress(); }) {}
+  SegmentDriver(const Service& service, SlotPool& pool)
+      : pool_(pool), session_(service, pool, [this] { OnProgress(); }) {}
 
   void OnMessage(Message message) { Follow(session_.OnMessage(std::move(message))); }
   void OnEnd() { Follow(session_.OnEnd()); }
@@ -177,7 +177,7 @@ class SegmentDriver {
   }
   void AwaitDevice() {
     while (!ended() && need_ == ArraySession::Need::kDevice) {
-      share_.Poll();
+      pool_.Poll();
       TakeOutput();
     }
   }
@@ -211,7 +211,7 @@ class SegmentDriver {
     session_.Release();
   }
 
-  SlotShare& share_;
+  SlotPool& pool_;
   SegmentReader reader_;
   SegmentSession session_;
   ArraySession::Need need_ = ArraySession::Need::kMessage;
@@ -222,11 +222,11 @@ class SegmentDriver {
 // Sends the messages until one fails, then ends the stream. `between` is called after each that did not.
 // `arrive` makes a message of a request's bytes.
 inline absl::StatusOr<SegmentRows> DriveSegments(
-    const Service& service, SlotShare& share, const std::vector<v1::ReduceSegmentsRequest>& requests,
+    const Service& service, SlotPool& pool, const std::vector<v1::ReduceSegmentsRequest>& requests,
     const std::function<void()>& between = [] {},
     const std::function<Message(std::string)>& arrive =
         [](std::string bytes) { return MessageOf(std::move(bytes), {}); }) {
-  SegmentDriver driver(service, share);
+  SegmentDriver driver(service, pool);
   for (const v1::ReduceSegmentsRequest& request : requests) {
     driver.OnMessage(arrive(request.SerializeAsString()));
     driver.AwaitDevice();

@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/calls/plan_cache.h"
+#include "server/core/calls/reduce_session.h"
 #include "server/core/calls/service.h"
-#include "server/core/calls/session.h"
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_pool.h"
 #include "server/core/wire/message.h"
 #include "warpfold/v1/reduction.pb.h"
 
@@ -23,8 +23,8 @@ namespace warpfold::server {
 // Threads: one.
 class SessionDriver {
  public:
-  SessionDriver(const Service& service, SlotShare& share)
-      : share_(share), session_(service, share, [this] { OnProgress(); }) {}
+  SessionDriver(const Service& service, SlotPool& pool)
+      : pool_(pool), session_(service, pool, [this] { OnProgress(); }) {}
 
   void OnMessage(Message message) { Follow(session_.OnMessage(std::move(message))); }
   void OnArray(Message message, PlanCache& plans) { Follow(session_.OnArray(std::move(message), plans)); }
@@ -32,12 +32,12 @@ class SessionDriver {
 
   // For a device that finishes by itself.
   void AwaitDevice() {
-    while (need_ == Session::Need::kDevice) share_.Poll();
+    while (need_ == ReduceSession::Need::kDevice) pool_.Poll();
   }
 
-  Session& session() { return session_; }
+  ReduceSession& session() { return session_; }
   // What it needs next; meaningless once it has ended.
-  Session::Need need() const { return need_; }
+  ReduceSession::Need need() const { return need_; }
   bool ended() const { return result_.has_value(); }
   const absl::StatusOr<v1::Reduction>& result() const { return *result_; }
 
@@ -45,24 +45,24 @@ class SessionDriver {
   void OnProgress() {
     if (!ended()) Follow(session_.Resume());
   }
-  void Follow(const absl::StatusOr<Session::Need>& need) {
-    need_ = need.value_or(Session::Need::kNothing);
-    if (need_ != Session::Need::kNothing) return;
+  void Follow(const absl::StatusOr<ReduceSession::Need>& need) {
+    need_ = need.value_or(ReduceSession::Need::kNothing);
+    if (need_ != ReduceSession::Need::kNothing) return;
     result_ = need.ok() ? session_.Result() : absl::StatusOr<v1::Reduction>(need.status());
     session_.Release();
   }
 
-  SlotShare& share_;
-  Session session_;
-  Session::Need need_ = Session::Need::kMessage;
+  SlotPool& pool_;
+  ReduceSession session_;
+  ReduceSession::Need need_ = ReduceSession::Need::kMessage;
   std::optional<absl::StatusOr<v1::Reduction>> result_;
 };
 
 // Sends the messages until one fails, then ends the stream. Calls `between` after each that did not.
 inline absl::StatusOr<v1::Reduction> DriveSession(
-    const Service& service, SlotShare& share, const std::vector<Message>& messages,
+    const Service& service, SlotPool& pool, const std::vector<Message>& messages,
     const std::function<void()>& between = [] {}) {
-  SessionDriver driver(service, share);
+  SessionDriver driver(service, pool);
   for (const Message& message : messages) {
     driver.OnMessage(message);
     driver.AwaitDevice();
@@ -76,15 +76,15 @@ inline absl::StatusOr<v1::Reduction> DriveSession(
 }
 
 // A whole array in one message, by the method ReduceArray. As on a shard, calls share the plans.
-inline absl::StatusOr<v1::Reduction> DriveArray(const Service& service, SlotShare& share, Message message) {
+inline absl::StatusOr<v1::Reduction> DriveArray(const Service& service, SlotPool& pool, Message message) {
   static PlanCache plans;
-  SessionDriver driver(service, share);
+  SessionDriver driver(service, pool);
   driver.OnArray(std::move(message), plans);
   driver.AwaitDevice();
   return driver.result();
 }
 
-// The backend's slots, as a share takes them.
+// The backend's slots, as a pool takes them.
 inline std::vector<kernels::Slot*> SlotsOf(kernels::Backend& backend) {
   std::vector<kernels::Slot*> slots;
   for (const auto& slot : backend.slots()) slots.push_back(slot.get());
@@ -92,7 +92,7 @@ inline std::vector<kernels::Slot*> SlotsOf(kernels::Backend& backend) {
 }
 
 // Takes slots and keeps count of what it hears.
-class CountingHolder : public SlotShare::Holder {
+class CountingHolder : public SlotPool::Holder {
  public:
   using Holder::Holder;
   std::function<void()> on_free = [] {};
@@ -116,12 +116,12 @@ class CountingHolder : public SlotShare::Holder {
 };
 
 // As another call that needs all slots for a moment: whoever keeps one for its client must start it.
-inline void CallInLoans(SlotShare& share) {
+inline void RevokeLoans(SlotPool& pool) {
   CountingHolder other;
   std::vector<kernels::Slot*> taken;
-  while (kernels::Slot* const slot = share.Take(other)) taken.push_back(slot);
-  for (kernels::Slot* const slot : taken) share.Return(slot);
-  share.Leave(other);
+  while (kernels::Slot* const slot = pool.Take(other)) taken.push_back(slot);
+  for (kernels::Slot* const slot : taken) pool.Return(slot);
+  pool.Leave(other);
 }
 
 }  // namespace warpfold::server

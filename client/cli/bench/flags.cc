@@ -19,29 +19,37 @@ namespace warpfold::cli {
 namespace {
 
 constexpr char kFooter[] =
-    R"(Each of the --callers callers uses its own --streams connections and its own part of --memory_bytes of pseudo-random data. It cycles through that part, so that no call sends data that is still in a cache.
-With --streams above 1, or 0, a caller stripes each array over its connections, as `warpfold reduce` does.
+    R"(Each of the --callers callers uses its own --streams connections and its own part of
+--memory_bytes of pseudo-random data. It cycles through that part, so that no call sends data that
+is still in a cache.
+With --streams above 1, or 0, a caller stripes each array over its connections, as `warpfold
+reduce` does.
 
-With --baseline the same load is also sent to baseline servers ("sinks") in separate processes over the same transport. The servers are measured in turn, for --rounds rounds:
+With --baseline the same load is also sent to baseline servers ("sinks") in separate processes
+over the same transport. The servers are measured in turn, for --rounds rounds:
   raw_socket     a socket without gRPC; the bytes are read into a buffer
   async_copy     gRPC's raw messages, copied into a buffer by the thread that receives them
   async_drop     the same without the copy
   async_hold     keeps 8 MiB of messages, as a GPU's slot does, and drops them all; no copy
   plain_service  the generated synchronous service, which copies the chunks into a buffer
 
-With --generated the load is also generated with protoc's stubs, as clients in other languages use them.
+With --generated the load is also generated with protoc's stubs, as clients in other languages use
+them.
 
-With a --source other than chunks, each caller first shares its memory with the server, exports it as GPU memory, or stores it with PutArray; the report gives that time as set_up_ms. A server started with --server gets the necessary flags.
+With a --source other than chunks, each caller first shares its memory with the server, exports it
+as GPU memory, or stores it with PutArray; the report gives that time as set_up_ms. A server
+started with --server gets the necessary flags.
 
 GB/s, calls/s and CPU seconds per GB are medians of the rounds; percentiles are of all calls.
-Exit codes: 0 success; 1 a server or sink returned an error or cannot be reached; 2 usage error, or standard output cannot be written.)";
+Exit codes: 0 success; 1 a server or sink returned an error or cannot be reached; 2 usage error,
+or standard output cannot be written.)";
 
 constexpr std::uint64_t kDefaultBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kDefaultSmallBytes = 4096;
 // The client sends smaller arrays in one message instead of a stream.
-constexpr std::uint64_t kLeastStreamBytes = kSmallArrayBytes + 1;
+constexpr std::uint64_t kMinStreamBytes = kSmallArrayBytes + 1;
 constexpr int kMaxCallers = 256;
-constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 47;  // a process's addresses
+constexpr std::uint64_t kMaxMemory = std::uint64_t{1} << 47;  // a process's addresses
 
 const std::map<std::string, BenchMethod>& Methods() {
   static const auto* const methods = new std::map<std::string, BenchMethod>{{"reduce", BenchMethod::kReduce},
@@ -97,7 +105,7 @@ void CheckSegments(const BenchFlags& flags) {
 }
 
 // Validates combinations of options, and fills in the default of --bytes.
-void Complete(BenchFlags& flags, bool has_bytes) {
+void ValidateAndFillDefaults(BenchFlags& flags, bool has_bytes) {
   for (const absl::string_view name : absl::StrSplit(flags.op, ',')) {
     if (flags.baseline && (name == "minmax" || name == "describe")) {
       throw CLI::ValidationError("--baseline", absl::StrCat("sinks do not answer ", name));
@@ -126,7 +134,7 @@ void Complete(BenchFlags& flags, bool has_bytes) {
   }
   const bool stream = flags.method == BenchMethod::kReduce;
   if (!has_bytes) flags.bytes = stream ? kDefaultBytes : kDefaultSmallBytes;
-  if (stream && !elsewhere && flags.bytes < kLeastStreamBytes) {
+  if (stream && !elsewhere && flags.bytes < kMinStreamBytes) {
     throw CLI::ValidationError("--bytes", "arrays of 64 KiB or less are not streamed: use --method array");
   }
   if (flags.bytes == 0 || flags.bytes % ElementTypeBytes(flags.type) != 0) {
@@ -136,7 +144,7 @@ void Complete(BenchFlags& flags, bool has_bytes) {
     throw CLI::ValidationError(
         "--bytes", absl::StrCat("a message carries at most ", kMaxChunkBytes, " bytes of an array"));
   }
-  if (flags.bytes > kMostMemory / static_cast<std::uint64_t>(flags.callers)) {
+  if (flags.bytes > kMaxMemory / static_cast<std::uint64_t>(flags.callers)) {
     throw CLI::ValidationError("--bytes", "more than a machine's memory, for all callers");
   }
   CheckSegments(flags);
@@ -242,7 +250,7 @@ void AddBench(CLI::App& app, BenchFlags& flags) {
   AddSides(app, flags);
   CLI::Option* bytes = AddLoad(app, flags);
   AddMeasurement(app, flags);
-  app.callback([&flags, bytes] { Complete(flags, bytes->count() > 0); });
+  app.callback([&flags, bytes] { ValidateAndFillDefaults(flags, bytes->count() > 0); });
 }
 
 void AddBenchSink(CLI::App& app, BenchSinkFlags& flags) {

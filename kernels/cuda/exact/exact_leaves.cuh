@@ -77,7 +77,7 @@ class ExactLeaves {
   static constexpr int kTop = (std::is_same_v<T, Float16> ? 16 : 128) + static_cast<int>(Log2(kLaneElements));
   static constexpr int kBitsOfSums = kTop - kUnitExponent<T>;
   using Bins = ExactBins<kNarrow ? (kBitsOfSums + 43) / ExactBins<1>::kBits : 3>;
-  static constexpr std::uint32_t kLeavesPerBins = Bins::kMostAddends / kLaneElements;
+  static constexpr std::uint32_t kLeavesPerBins = Bins::kMaxAddends / kLaneElements;
 
   __device__ __forceinline__ std::uint64_t Offset(std::uint64_t leaf) const {
     return (leaf - range_.first_leaf) * kLeafBytes;

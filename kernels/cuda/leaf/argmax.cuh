@@ -8,24 +8,24 @@
 
 #include "kernels/cuda/leaf/arg_extrema.cuh"
 #include "kernels/cuda/leaf/element_kinds.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/operators/argmax.h"
 
 namespace warpfold::kernels::cuda {
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Argmax<T, kIgnoreNan>> : PlainLaneLeaf<Argmax<T, kIgnoreNan>> {};
+struct LaneFold<Argmax<T, kIgnoreNan>> : PlainLaneFold<Argmax<T, kIgnoreNan>> {};
 
 template <WideFloat T, bool kIgnoreNan>
-struct LaneLeaf<Argmax<T, kIgnoreNan>> {
+struct LaneFold<Argmax<T, kIgnoreNan>> {
   using Op = Argmax<T, kIgnoreNan>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,
                                                                 std::uint32_t first) {
     typename Op::LeafState folded;
     if (ArgExtremumOfFloats(op, vectors, first, folded)) return folded;
-    return PlainLaneLeaf<Op>::Fold(op, vectors, first);
+    return PlainLaneFold<Op>::Fold(op, vectors, first);
   }
 };
 

@@ -8,17 +8,17 @@
 
 #include "kernels/cuda/leaf/bits.cuh"
 #include "kernels/cuda/leaf/element_kinds.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/operators/bit_and.h"
 
 namespace warpfold::kernels::cuda {
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<BitAnd<T, kIgnoreNan>> : PlainLaneLeaf<BitAnd<T, kIgnoreNan>> {};
+struct LaneFold<BitAnd<T, kIgnoreNan>> : PlainLaneFold<BitAnd<T, kIgnoreNan>> {};
 
 template <PackedInteger T>
-struct LaneLeaf<BitAnd<T, false>> {
+struct LaneFold<BitAnd<T, false>> {
   using Op = BitAnd<T, false>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,

@@ -8,17 +8,17 @@
 
 #include "kernels/cuda/leaf/bits.cuh"
 #include "kernels/cuda/leaf/element_kinds.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/operators/bit_or.h"
 
 namespace warpfold::kernels::cuda {
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<BitOr<T, kIgnoreNan>> : PlainLaneLeaf<BitOr<T, kIgnoreNan>> {};
+struct LaneFold<BitOr<T, kIgnoreNan>> : PlainLaneFold<BitOr<T, kIgnoreNan>> {};
 
 template <PackedInteger T>
-struct LaneLeaf<BitOr<T, false>> {
+struct LaneFold<BitOr<T, false>> {
   using Op = BitOr<T, false>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,

@@ -8,17 +8,17 @@
 
 #include "kernels/cuda/leaf/bits.cuh"
 #include "kernels/cuda/leaf/element_kinds.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/operators/bit_xor.h"
 
 namespace warpfold::kernels::cuda {
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<BitXor<T, kIgnoreNan>> : PlainLaneLeaf<BitXor<T, kIgnoreNan>> {};
+struct LaneFold<BitXor<T, kIgnoreNan>> : PlainLaneFold<BitXor<T, kIgnoreNan>> {};
 
 template <PackedInteger T>
-struct LaneLeaf<BitXor<T, false>> {
+struct LaneFold<BitXor<T, false>> {
   using Op = BitXor<T, false>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/cuda/leaf/minmax.cuh"
 #include "kernels/cuda/leaf/variance.cuh"
 #include "kernels/cuda/warp.cuh"
@@ -18,28 +18,28 @@ namespace warpfold::kernels::cuda {
 // Floats. The extremes are a sweep of their own, done before the others: interleaved, they would need more
 // registers than there are.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Describe<T, kIgnoreNan>> {
+struct LaneFold<Describe<T, kIgnoreNan>> {
   using Op = Describe<T, kIgnoreNan>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
                                                                 std::uint32_t first) {
     using Extremes = typename Op::Extremes;
-    auto extremes = LaneLeaf<Extremes>::Fold(Extremes(), vectors, first);
+    auto extremes = LaneFold<Extremes>::Fold(Extremes(), vectors, first);
     Pin(extremes);
-    typename Op::LeafState folded = PlainLaneLeaf<Op>::Fold(op, vectors, first);
+    typename Op::LeafState folded = PlainLaneFold<Op>::Fold(op, vectors, first);
     folded.range = extremes;  // the compiler drops what led to the other ones
     return folded;
   }
 };
 
 template <IntegerElement T>
-struct LaneLeaf<Describe<T, false>> {
+struct LaneFold<Describe<T, false>> {
   using Op = Describe<T, false>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
                                                                 std::uint32_t first) {
     using Extremes = typename Op::Extremes;
-    const auto extremes = LaneLeaf<Extremes>::Fold(Extremes(), vectors, first);
+    const auto extremes = LaneFold<Extremes>::Fold(Extremes(), vectors, first);
     return {PowerSumsOf<T>(vectors), extremes};
   }
 };

@@ -35,11 +35,11 @@ class LaneSweep {
                                                std::uint32_t first) {
     const auto lift = [&op](T x, std::uint32_t i) { return op.Lift(x, i); };
     const auto combine = [&op](const State& a, const State& b) { return op.Combine(a, b); };
-    if constexpr (sizeof(State) * kVector > kMostColumnBytes) {
+    if constexpr (sizeof(State) * kVector > kMaxColumnBytes) {
       return FoldColumns<0, kVector>(vectors, first, lift, combine);
     } else {
-      // Where any order will do, several rows have states of their own: see kFewestColumns.
-      constexpr std::uint32_t kRows = AnyOrder<Op> && kVector < kFewestColumns ? kFewestColumns / kVector : 1;
+      // Where any order will do, several rows have states of their own: see kMinColumns.
+      constexpr std::uint32_t kRows = AnyOrder<Op> && kVector < kMinColumns ? kMinColumns / kVector : 1;
       constexpr std::uint32_t kColumns = kRows * kVector;
       State columns[kColumns];
 #pragma unroll

@@ -7,17 +7,17 @@
 #include <cstdint>
 
 #include "kernels/cuda/leaf/extrema.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/operators/max.h"
 
 namespace warpfold::kernels::cuda {
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Max<T, kIgnoreNan>> : PlainLaneLeaf<Max<T, kIgnoreNan>> {};
+struct LaneFold<Max<T, kIgnoreNan>> : PlainLaneFold<Max<T, kIgnoreNan>> {};
 
 template <ExtremumElement T, bool kIgnoreNan>
-struct LaneLeaf<Max<T, kIgnoreNan>> {
+struct LaneFold<Max<T, kIgnoreNan>> {
   using Op = Max<T, kIgnoreNan>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,

@@ -7,17 +7,17 @@
 #include <cstdint>
 
 #include "kernels/cuda/leaf/extrema.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/operators/min.h"
 
 namespace warpfold::kernels::cuda {
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Min<T, kIgnoreNan>> : PlainLaneLeaf<Min<T, kIgnoreNan>> {};
+struct LaneFold<Min<T, kIgnoreNan>> : PlainLaneFold<Min<T, kIgnoreNan>> {};
 
 template <ExtremumElement T, bool kIgnoreNan>
-struct LaneLeaf<Min<T, kIgnoreNan>> {
+struct LaneFold<Min<T, kIgnoreNan>> {
   using Op = Min<T, kIgnoreNan>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,

@@ -7,17 +7,17 @@
 #include <cstdint>
 
 #include "kernels/cuda/leaf/extrema.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/operators/minmax.h"
 
 namespace warpfold::kernels::cuda {
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Minmax<T, kIgnoreNan>> : PlainLaneLeaf<Minmax<T, kIgnoreNan>> {};
+struct LaneFold<Minmax<T, kIgnoreNan>> : PlainLaneFold<Minmax<T, kIgnoreNan>> {};
 
 template <ExtremumElement T, bool kIgnoreNan>
-struct LaneLeaf<Minmax<T, kIgnoreNan>> {
+struct LaneFold<Minmax<T, kIgnoreNan>> {
   using Op = Minmax<T, kIgnoreNan>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,

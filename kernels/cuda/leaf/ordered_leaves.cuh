@@ -45,7 +45,7 @@ class OrderedLeaves {
   // The state of the aligned, full leaves [first, first + 2^level), of which the first has been prefetched;
   // in every lane. Ends by prefetching leaf `next`, if it is one.
   //
-  // It does what ScalarLeaves::FoldRun does, but neighbours come first: lanes l and l + 1, then l and l + 2,
+  // It does what WarpLeaves::FoldRun does, but neighbours come first: lanes l and l + 1, then l and l + 2,
   // ...
   __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t next) {
     LeafState waiting[kLargestLevel];
@@ -94,7 +94,7 @@ class OrderedLeaves {
   static_assert(kLaneElements * kLanes * sizeof(Element) == kLeafBytes);
 
   // A lane's elements are 128 bytes, and a lane that read its own would touch a line for each of its loads.
-  // The warp loads whole rows, as ScalarLeaves does, and lanes find their elements in shared memory.
+  // The warp loads whole rows, as WarpLeaves does, and lanes find their elements in shared memory.
   static constexpr int kLaneVectors = static_cast<int>(kLeafBytes) / kLanes / kVectorBytes;
   // A vector of padding, so that eight lanes that read at once find 32 different banks.
   static constexpr int kLaneStride = kLaneVectors + 1;

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/leaf/element_kinds.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/cuda/leaf/packed.cuh"
 #include "kernels/operators/product.h"
 
@@ -51,10 +51,10 @@ __device__ __forceinline__ typename Product<T, false>::LeafState ProductOfPacked
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Product<T, kIgnoreNan>> : PlainLaneLeaf<Product<T, kIgnoreNan>> {};
+struct LaneFold<Product<T, kIgnoreNan>> : PlainLaneFold<Product<T, kIgnoreNan>> {};
 
 template <PackedInteger T>
-struct LaneLeaf<Product<T, false>> {
+struct LaneFold<Product<T, false>> {
   using Op = Product<T, false>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/leaf/element_kinds.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/cuda/leaf/packed.cuh"
 #include "kernels/operators/sum.h"
 
@@ -36,10 +36,10 @@ __device__ __forceinline__ std::uint32_t SumOfPacked(const LaneVectors& vectors)
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Sum<T, kIgnoreNan>> : PlainLaneLeaf<Sum<T, kIgnoreNan>> {};
+struct LaneFold<Sum<T, kIgnoreNan>> : PlainLaneFold<Sum<T, kIgnoreNan>> {};
 
 template <PackedInteger T>
-struct LaneLeaf<Sum<T, false>> {
+struct LaneFold<Sum<T, false>> {
   using Op = Sum<T, false>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/leaf/element_kinds.cuh"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/cuda/leaf/packed.cuh"
 #include "kernels/cuda/leaf/sum.cuh"
 #include "kernels/operators/half_as_double.h"
@@ -151,10 +151,10 @@ struct ScaledSweep : Variance<T, false> {
 
 // All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Variance<T, kIgnoreNan>> : PlainLaneLeaf<Variance<T, kIgnoreNan>> {};
+struct LaneFold<Variance<T, kIgnoreNan>> : PlainLaneFold<Variance<T, kIgnoreNan>> {};
 
 template <IntegerElement T>
-struct LaneLeaf<Variance<T, false>> {
+struct LaneFold<Variance<T, false>> {
   using Op = Variance<T, false>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
@@ -164,7 +164,7 @@ struct LaneLeaf<Variance<T, false>> {
 };
 
 template <HalfElement T>
-struct LaneLeaf<Variance<T, false>> {
+struct LaneFold<Variance<T, false>> {
   static __device__ __forceinline__ Moments Fold(const Variance<T, false>& op, LaneVectors& vectors,
                                                  std::uint32_t first) {
     return TwoLaneSweeps<ScaledSweep<T>>::Fold({op}, vectors, first);

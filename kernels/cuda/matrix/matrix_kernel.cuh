@@ -69,7 +69,7 @@ inline cudaError_t MostSharedBytes(std::uint32_t* bytes) {
   int of_device = 0;
   const cudaError_t asked =
       cudaDeviceGetAttribute(&of_device, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  *bytes = std::min(kMostTileSharedBytes, static_cast<std::uint32_t>(of_device));
+  *bytes = std::min(kMaxTileSharedBytes, static_cast<std::uint32_t>(of_device));
   return asked;
 }
 

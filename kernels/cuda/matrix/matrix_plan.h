@@ -131,7 +131,7 @@ constexpr std::uint32_t LargestCopy(std::uint64_t bytes) {
 inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, std::uint32_t pair_stride,
                                std::uint64_t first_leaf, std::uint64_t elements,
                                std::uint64_t multiprocessors,
-                               std::uint32_t most_shared_bytes = kMostTileSharedBytes) {
+                               std::uint32_t most_shared_bytes = kMaxTileSharedBytes) {
   const std::uint32_t entries = dimension * dimension;
   const std::uint64_t element_bytes = entries * shape.entry_bytes;
   const auto leaf_elements = static_cast<std::uint32_t>(LeafElements(element_bytes));

@@ -116,7 +116,7 @@ class MatrixTile {
   static constexpr int PassRows() {
     constexpr int kSumWords = static_cast<int>(sizeof(typename Terms::Sum) / 4) * kColumns;
     int rows = kRows;
-    while (rows > 1 && (rows * kSumWords > kMostSumWords || kRows % rows != 0)) --rows;
+    while (rows > 1 && (rows * kSumWords > kMaxSumWords || kRows % rows != 0)) --rows;
     return rows;
   }
   static constexpr int kPassRows = PassRows();

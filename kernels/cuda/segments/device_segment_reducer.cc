@@ -58,7 +58,7 @@ SegmentPlan PlanFor(const ReductionPlan& reduction, const SegmentCut& cut, const
 }
 
 // Whether kernels fold the segments in registers: they are whole vectors of elements that these know. Where
-// most are shorter than kFewestRegisterBytes, lanes would have nothing to do, and the way by shared memory is
+// most are shorter than kMinRegisterBytes, lanes would have nothing to do, and the way by shared memory is
 // faster. Where lengths vary, all operators must know the elements, so that they share one plan: its tables
 // take the host longer than a kernel gains.
 bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t element_count,
@@ -66,7 +66,7 @@ bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, std:
   if (reduction.element_bytes() < 4 || reinterpret_cast<std::uintptr_t>(data) % kVectorBytes != 0) {
     return false;
   }
-  if (element_count * reduction.element_bytes() < cut.segment_count * kFewestRegisterBytes) return false;
+  if (element_count * reduction.element_bytes() < cut.segment_count * kMinRegisterBytes) return false;
   const std::uint64_t vector = kVectorBytes / reduction.element_bytes();
   if (cut.lengths.empty()) return cut.length % vector == 0;
   const auto has_registers = [&](const BoundOperator& op) { return EntryFor(reduction, op).has_registers; };
@@ -103,8 +103,8 @@ absl::Status DeviceSegmentReducer::Allocate() {
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaHostGetDevicePointer(reinterpret_cast<void**>(&mapped_results_), host_results_, 0));
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&partials_, kRunStateBytes));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&tickets_, kMostRuns * sizeof(unsigned)));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(tickets_, 0, kMostRuns * sizeof(unsigned)));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&tickets_, kMaxRuns * sizeof(unsigned)));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(tickets_, 0, kMaxRuns * sizeof(unsigned)));
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&tables_, tables.offsets + tables.items));
   WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_tables_, tables.offsets + tables.items));
   WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&errors_, tables.errors, cudaHostAllocMapped));
@@ -194,7 +194,7 @@ SegmentWork DeviceSegmentReducer::WorkOf(const ReductionPlan& reduction, std::si
 absl::Status DeviceSegmentReducer::Plan(const ReductionPlan& reduction, const SegmentCut& cut,
                                         std::uint64_t elements, SegmentPlan& plan, cudaStream_t stream) {
   // The largest state of all operators, which share the plan.
-  std::uint64_t largest_state = kRunStateBytes / kMostRuns;
+  std::uint64_t largest_state = kRunStateBytes / kMaxRuns;
   for (const BoundOperator& op : reduction.operators()) {
     largest_state = std::max<std::uint64_t>(largest_state, EntryFor(reduction, op).state_bytes);
   }
@@ -256,7 +256,7 @@ absl::Status DeviceSegmentReducer::PlanVarying(const SegmentCut& cut, std::uint6
 }
 
 bool DeviceSegmentReducer::WritesToHost() const {
-  return layout_->row_bytes() * segment_count_ <= kMostMappedResultBytes;
+  return layout_->row_bytes() * segment_count_ <= kMaxMappedResultBytes;
 }
 
 absl::Status DeviceSegmentReducer::CopyResults(cudaStream_t stream) {

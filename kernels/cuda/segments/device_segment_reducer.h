@@ -28,10 +28,10 @@ namespace warpfold::kernels::cuda {
 class DeviceSegmentReducer {
  public:
   // Makes one for at most `result_bytes` of results (at least 16 KiB) at a time, on the current device, with
-  // grids for as many multiprocessors as it has. A test may set this number, and fewer runs than kMostRuns.
+  // grids for as many multiprocessors as it has. A test may set this number, and fewer runs than kMaxRuns.
   static absl::StatusOr<std::unique_ptr<DeviceSegmentReducer>> Create(std::size_t result_bytes,
                                                                       std::uint32_t multiprocessors = 0,
-                                                                      std::uint64_t most_runs = kMostRuns);
+                                                                      std::uint64_t most_runs = kMaxRuns);
   ~DeviceSegmentReducer();
   DeviceSegmentReducer(const DeviceSegmentReducer&) = delete;
   DeviceSegmentReducer& operator=(const DeviceSegmentReducer&) = delete;

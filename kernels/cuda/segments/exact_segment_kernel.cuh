@@ -90,7 +90,7 @@ class ExactSegmentWarp {
 
   // A lane has no more elements than bins take.
   __device__ __forceinline__ void Add(const std::byte* data, std::uint32_t count) {
-    static_assert(kLeafBytes / sizeof(std::uint16_t) / kLanes <= Bins::kMostAddends);
+    static_assert(kLeafBytes / sizeof(std::uint16_t) / kLanes <= Bins::kMaxAddends);
     std::uint32_t largest = 0;
     ForEachAddend(data, count, [&](double x) { largest = max(largest, IsFinite(x) ? UpperHalf(x) : 0u); });
     Bins bins(TopFor(BitCast<double>(std::uint64_t{MaxOfWarp(largest)} << 32)));

@@ -79,7 +79,7 @@ class LaneRows {
   __device__ __forceinline__ S Sweep(const LaneVectors& vectors, std::uint32_t present, const S& identity,
                                      const Lift& lift, const Combine& combine) const {
     S folded;
-    if constexpr (sizeof(S) * kVector > kMostSegmentColumnBytes) {
+    if constexpr (sizeof(S) * kVector > kMaxSegmentColumnBytes) {
       folded = SweepColumns<kFirst, kRows, 0, kVector, S>(vectors, present, lift, combine);
     } else {
       folded = SweepSideBySide<kFirst, kRows, S>(vectors, present, lift, combine);

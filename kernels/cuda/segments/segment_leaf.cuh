@@ -75,7 +75,7 @@ class SegmentLeaf {
 
  private:
   static constexpr std::uint32_t kVectorShift = Log2(kVectorBytes);
-  static constexpr std::uint32_t kMostLevels = kVectorShift;  // of the tree over a lane's columns
+  static constexpr std::uint32_t kMaxLevels = kVectorShift;  // of the tree over a lane's columns
 
   // How many lanes a leaf of `count` elements keeps busy, up to the next power of two.
   __device__ __forceinline__ std::uint32_t LanesFor(std::uint32_t count) const {
@@ -100,7 +100,7 @@ class SegmentLeaf {
                                      const S& identity, const Lift& lift, const Combine& combine) const {
     const std::uint32_t row_shift = levels() + Log2(kLanes);  // of elements
     const std::uint32_t first_column = FirstColumn();
-    S waiting[kMostLevels];  // waiting[l]: 2^l columns that have no partner yet
+    S waiting[kMaxLevels];  // waiting[l]: 2^l columns that have no partner yet
     S folded = identity;
 #pragma unroll 1
     for (std::uint32_t step = 0; step < 1u << levels(); ++step) {

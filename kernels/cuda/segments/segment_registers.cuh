@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a warp folds segments of whole vectors in its registers, as scalar_leaves.cuh folds ranges. It loads
+// How a warp folds segments of whole vectors in its registers, as warp_leaves.cuh folds ranges. It loads
 // eight rows at a time, a *batch*, which has places for one, two or four leaves: these are the segments of a
 // tile, or the leaves of a run. A batch's loads are issued when the one before has been folded.
 //
@@ -140,11 +140,11 @@ class RegisterSegmentWarp {
 
   // Waiting states, of which number l is that of 2^l batches without a partner: in registers, or in shared
   // memory where there are not registers enough.
-  static constexpr bool kWaitsInMemory = sizeof(LeafState) > kMostWaitingBytes;
+  static constexpr bool kWaitsInMemory = sizeof(LeafState) > kMaxWaitingBytes;
   static constexpr std::uint32_t kWaits = kWaitsInMemory ? 1 : kPlacesLevel;
 
   // Takes a batch's state into those of its step. They pair as those of leaves do in FoldRun
-  // (scalar_leaves.cuh), each pair at half the distance of those before.
+  // (warp_leaves.cuh), each pair at half the distance of those before.
   __device__ __forceinline__ LeafState Take(LeafState folded, std::uint32_t levels, int distance,
                                             std::uint32_t batch, LeafState (&waiting)[kWaits]) const {
     bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers

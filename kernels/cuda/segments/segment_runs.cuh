@@ -56,7 +56,7 @@ __device__ __forceinline__ void TakeStep(const Op& op, const SegmentStep& step, 
   typename Op::State state = states[0];
   std::uint32_t level = 0;
   // At the end all lower levels are folded, too: those that wait there have no right sibling but this one.
-  const std::uint32_t last = step.number + 1 == step.steps ? kMostRunLevel : 0;
+  const std::uint32_t last = step.number + 1 == step.steps ? kMaxRunLevel : 0;
 #pragma unroll 1
   for (; step.number >> level != 0 && ((step.number >> level) % 2 == 1 || level < last); ++level) {
     if ((step.number >> level) % 2 == 1) state = op.Combine(waiting[level], state);

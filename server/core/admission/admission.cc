@@ -76,17 +76,17 @@ int Admission::TakenOf(const Counts& counts, Kind kind) {
   return IsReduction(kind) ? counts[kReductions] + counts[kArrays] : counts[static_cast<std::size_t>(kind)];
 }
 
-bool Admission::IsShort(Kind kind) const {
+bool Admission::IsNearlyFull(Kind kind) const {
   const std::lock_guard lock(mutex_);
   const int limit = LimitOf(kind);
-  return TakenOf(in_progress_, kind) >= limit - limit / kKeptForOthers;
+  return TakenOf(in_progress_, kind) >= limit - limit / kOthersReserveDivisor;
 }
 
 bool Admission::HasPlaceLocked(Kind kind, const std::string& party) const {
   const int limit = LimitOf(kind);
   const int taken = TakenOf(in_progress_, kind);
-  if (kind == Kind::kReduction && taken >= limit - limit / kKeptForArrays) return false;
-  if (taken < limit - limit / kKeptForOthers) return true;
+  if (kind == Kind::kReduction && taken >= limit - limit / kArrayReserveDivisor) return false;
+  if (taken < limit - limit / kOthersReserveDivisor) return true;
   const auto found = of_parties_.find(party);
   return taken < limit && (found == of_parties_.end() || 2 * TakenOf(found->second, kind) <= limit);
 }

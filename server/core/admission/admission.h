@@ -32,12 +32,12 @@ class Admission {
   // admitted even if the stripes of its own array have used up the limit for reductions. kSmall are calls
   // about the server, kCheck those for its health, which decide whether the process is kept, and kWatch those
   // that wait for it to change and whose clients have half-closed, so that they hold next to nothing. kArray
-  // are reductions that arrive in a single message. They share the limit of kReduction; 1/kKeptForArrays of
-  // it is reserved for them, because a stream may last for an hour.
+  // are reductions that arrive in a single message. They share the limit of kReduction;
+  // 1/kArrayReserveDivisor of it is reserved for them, because a stream may last for an hour.
   enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch, kArray, kCheck };
   static constexpr int kKinds = 6;
-  static constexpr int kKeptForArrays = 16;
-  static constexpr int kKeptForOthers = 8;
+  static constexpr int kArrayReserveDivisor = 16;
+  static constexpr int kOthersReserveDivisor = 8;
   // A flag says how many places reductions and merges have.
   static constexpr int kSmallPlaces = 64;
   static constexpr int kCheckPlaces = 64;
@@ -47,7 +47,7 @@ class Admission {
   struct Caller {
     // The client's name for the array of which this call reduces a part, "" for none.
     std::string array = "";
-    // A party with more than half of a kind's places gets none of the last 1/kKeptForOthers of them.
+    // A party with more than half of a kind's places gets none of the last 1/kOthersReserveDivisor of them.
     std::string party = "";
   };
 
@@ -96,7 +96,7 @@ class Admission {
   absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction) { return Enter(kind, Caller()); }
 
   // Whether all remaining places of this kind are reserved for other clients.
-  bool IsShort(Kind kind) const;
+  bool IsNearlyFull(Kind kind) const;
 
   // Admits no more reductions but parts of arrays that have begun, and merges.
   void CloseToReductions(absl::Status why);

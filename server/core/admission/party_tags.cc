@@ -26,7 +26,7 @@ void PartyTags::Leave(const std::string& party) {
   const std::lock_guard lock(mutex_);
   if (--tags_.find(party)->second.members_ > 0) return;
   const int with_calls = with_calls_.fetch_sub(1, std::memory_order_relaxed) - 1;
-  if (tags_.size() > static_cast<std::size_t>(with_calls) + kMostAbsent) ForgetAbsentLocked();
+  if (tags_.size() > static_cast<std::size_t>(with_calls) + kMaxAbsent) ForgetAbsentLocked();
 }
 
 void PartyTags::ForgetAbsentLocked() {
@@ -36,13 +36,13 @@ void PartyTags::ForgetAbsentLocked() {
     return tag.members_ == 0 && tag.value_.load(std::memory_order_relaxed) <= oldest;
   });
   const auto with_calls = static_cast<std::size_t>(with_calls_.load(std::memory_order_relaxed));
-  if (tags_.size() <= with_calls + kMostAbsent / 2) return;
+  if (tags_.size() <= with_calls + kMaxAbsent / 2) return;
   std::erase_if(tags_, [](const auto& entry) { return entry.second.members_ == 0; });
 }
 
 std::uint64_t PartyTags::Oldest() const {
   const std::uint64_t highest = highest_start_.load(std::memory_order_relaxed);
-  return highest - std::min(highest, kMostBehind);
+  return highest - std::min(highest, kMaxBehind);
 }
 
 std::uint64_t PartyTags::Start(const Tag& tag) const {

@@ -5,7 +5,7 @@
 // it advances the tag. turns.h compares tags. A party whose calls all lie on few shards gets no more than
 // those can do, so its tag stays behind the others', and on these shards it is next almost always.
 //
-// No tag counts as further behind the highest start of a message that was taken than kMostBehind. A party
+// No tag counts as further behind the highest start of a message that was taken than kMaxBehind. A party
 // that was silent, or that came just now, has so much to make up for, and no more.
 //
 // Threads: any.
@@ -23,10 +23,10 @@ namespace warpfold::server {
 class PartyTags {
  public:
   // Less than 2 ms of a server that takes 10 GB/s.
-  static constexpr std::uint64_t kMostBehind = 16 << 20;
+  static constexpr std::uint64_t kMaxBehind = 16 << 20;
   // Parties without calls are remembered, or a party could come back with a tag that is behind as often as it
   // likes. When there are so many, those that do not matter any more are forgotten, or else all of them.
-  static constexpr std::size_t kMostAbsent = 1024;
+  static constexpr std::size_t kMaxAbsent = 1024;
 
   // Where a party's next message starts. Its address is the same from Join to Leave.
   class Tag {

@@ -64,7 +64,7 @@ void Turns::Member::SetWaitsForSlot(bool waits) {
 void Turns::Member::Expect() {
   Party& party = party_->second;
   // Who is held for already gains no time by a call that begins or ends.
-  if (party.credit < kLeastPatience || turns_.IsHoldOf(party_)) return;
+  if (party.credit < kMinPatience || turns_.IsHoldOf(party_)) return;
   party.expected_until = turns_.clock_() + std::min(party.credit, kPatience);
 }
 
@@ -117,8 +117,7 @@ void Turns::Take(Party& party, const Waiter& message, Kind kind) {
   } else if (MayTakeBulk(party)) {
     party.light_cost += message.cost;
   }
-  party.credit =
-      std::min(party.credit + kHeldPerByte * static_cast<std::int64_t>(message.bytes), kMostCredit);
+  party.credit = std::min(party.credit + kHeldPerByte * static_cast<std::int64_t>(message.bytes), kMaxCredit);
 }
 
 void Turns::Count(Party& party, std::uint64_t cost) {
@@ -167,7 +166,7 @@ void Turns::LetGo(const Party& party) {
 // than it was told; what is longer than that is not the party's doing, as where the machine was suspended.
 void Turns::EndHold(int factor) {
   Party& party = hold_->party->second;
-  const absl::Duration held = std::min(clock_(), party.expected_until + kLeastPatience) - hold_->since;
+  const absl::Duration held = std::min(clock_(), party.expected_until + kMinPatience) - hold_->since;
   hold_.reset();
   party.credit -= factor * held;
   Count(party, static_cast<std::uint64_t>(held / kHeldPerByte));
@@ -223,7 +222,7 @@ bool Turns::MayTakeNow(const Party& party, Kind kind) {
 Turns::Party* Turns::Overdue() {
   const auto is_ready = [this](const auto& party) { return NextOf(party.second).has_value(); };
   const std::int64_t others = std::count_if(parties_.begin(), parties_.end(), is_ready) - 1;
-  const std::uint64_t most = kMostPassedOver * static_cast<std::uint64_t>(std::max<std::int64_t>(others, 1));
+  const std::uint64_t most = kMaxPassedOver * static_cast<std::uint64_t>(std::max<std::int64_t>(others, 1));
   Party* overdue = nullptr;
   for (auto& [name, party] : parties_) {
     const std::optional<Kind> next = NextOf(party);

@@ -19,7 +19,7 @@
 // Several parties may hold up others one after the other, each for what it has credit. ADR 124 has the
 // figures.
 //
-// Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
+// Whoever is behind, others get a small part of the shard's thread (kMaxPassedOver): their calls go on.
 //
 // A message that has had its turn may still find no slot free. Until it has one, the party's other messages
 // that may need slots, its bulk, get no turn where parties compete. If all had turns they would queue for
@@ -61,20 +61,20 @@ class Turns {
   // The thread serves so many bytes before it looks for events again. One of them may be a message that is
   // to be served first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
-  // A waiting message is overdue once others have been served kMostPassedOver times what it counts,
+  // A waiting message is overdue once others have been served kMaxPassedOver times what it counts,
   // multiplied by the number of other parties that wait (at least one).
-  static constexpr std::uint64_t kMostPassedOver = 16;
+  static constexpr std::uint64_t kMaxPassedOver = 16;
   // Others are held for a party that is far behind: those who would be served instead have had kFarBehind
   // bytes more.
   static constexpr std::uint64_t kFarBehind = 4 << 20;
-  // They are held for kPatience at once at most, and not at all for less than kLeastPatience: gRPC's queue
+  // They are held for kPatience at once at most, and not at all for less than kMinPatience: gRPC's queue
   // counts in milliseconds.
   static constexpr absl::Duration kPatience = absl::Milliseconds(2);
-  static constexpr absl::Duration kLeastPatience = absl::Milliseconds(1);
-  // Each byte received from a party earns it kHeldPerByte of waiting credit, up to kMostCredit. (Over TLS a
+  static constexpr absl::Duration kMinPatience = absl::Milliseconds(1);
+  // Each byte received from a party earns it kHeldPerByte of waiting credit, up to kMaxCredit. (Over TLS a
   // message may take half of that time to arrive.)
   static constexpr absl::Duration kHeldPerByte = absl::Nanoseconds(3);
-  static constexpr absl::Duration kMostCredit = absl::Milliseconds(8);
+  static constexpr absl::Duration kMaxCredit = absl::Milliseconds(8);
   // Waiting without success costs the party kInVainFactor times the wait in credit, so that the thread soon
   // stops waiting for a party that sends too slowly.
   static constexpr int kInVainFactor = 4;

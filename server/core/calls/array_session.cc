@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
-#include "server/core/refusals.h"
+#include "server/core/bad_request.h"
 
 namespace warpfold::server {
 namespace {

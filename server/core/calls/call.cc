@@ -10,11 +10,11 @@
 #include "proto/error_reasons.h"
 #include "proto/limits.h"
 #include "server/core/admission/party.h"
+#include "server/core/bad_request.h"
 #include "server/core/calls/put_session.h"
+#include "server/core/calls/reduce_session.h"
 #include "server/core/calls/segment_session.h"
-#include "server/core/calls/session.h"
 #include "server/core/calls/shard.h"
-#include "server/core/refusals.h"
 
 namespace warpfold::server {
 namespace {
@@ -109,7 +109,7 @@ std::unique_ptr<ArraySession> Call::MakeSession() {
   auto listener = [this] { OnProgress(); };
   switch (method_) {
     case Method::kReduce:
-      return std::make_unique<Session>(service, slots, std::move(listener));
+      return std::make_unique<ReduceSession>(service, slots, std::move(listener));
     case Method::kReduceArray:
       return std::make_unique<ReduceArraySession>(service, slots, shard_.plans(), std::move(listener));
     case Method::kReduceSegments:
@@ -154,15 +154,15 @@ void Call::OnMessage(Message message) {
 Turns::Arrival Call::TurnArrival() const {
   constexpr std::uint64_t kMergeFactor = 32;
   constexpr std::uint64_t kListBytes = std::uint64_t{1} << 20;
-  constexpr std::uint64_t kMostOfLightMessage = 1 << 10;
-  constexpr std::uint64_t kMostOfLightArray = kSmallArrayBytes + kMostOfLightMessage;
+  constexpr std::uint64_t kMaxOfLightMessage = 1 << 10;
+  constexpr std::uint64_t kMaxOfLightArray = kSmallArrayBytes + kMaxOfLightMessage;
   const std::uint64_t bytes = TotalBytes(arrived_->slices);
   Turns::Arrival arrival = {.costs_bytes = bytes, .bytes = bytes, .kind = Turns::Kind::kLight};
   if (method_ == Method::kMerge) {
     arrival.costs_bytes *= kMergeFactor;
   } else if (method_ == Method::kListArrays) {
     arrival.costs_bytes = kListBytes;
-  } else if (bytes > (method_ == Method::kReduceArray ? kMostOfLightArray : kMostOfLightMessage)) {
+  } else if (bytes > (method_ == Method::kReduceArray ? kMaxOfLightArray : kMaxOfLightMessage)) {
     arrival.kind = Turns::Kind::kBulk;
   }
   return arrival;
@@ -222,7 +222,7 @@ void Call::SendOutput(bool is_last) {
 void Call::Send(std::string message, bool is_followed) {
   sending_ = true;
   sending_bytes_ = message.size();
-  held_bytes_ = is_followed ? std::min<std::uint64_t>(message.size(), kMostHeldByTransport) : 0;
+  held_bytes_ = is_followed ? std::min<std::uint64_t>(message.size(), kMaxHeldByTransport) : 0;
   transport_.Send(std::move(message), is_followed);
 }
 
@@ -264,7 +264,7 @@ void Call::OnHealthChanged() {
 
 void Call::OnDelivered() { pending_answer_.reset(); }
 
-void Call::OnLeft() {
+void Call::OnDisconnected() {
   sending_ = false;  // to nobody
   pending_answer_.reset();
   if (answered_) {

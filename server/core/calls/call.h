@@ -48,7 +48,7 @@ class Shard;
 inline constexpr absl::Duration kCheckIdle = absl::Seconds(2);
 
 // How many bytes of a message that is followed a transport may hold back: gRPC's write buffer.
-inline constexpr std::uint64_t kMostHeldByTransport = 64 << 10;
+inline constexpr std::uint64_t kMaxHeldByTransport = 64 << 10;
 
 // What a call asks of its transport. All functions return at once.
 class Transport {
@@ -62,7 +62,7 @@ class Transport {
   // with which the message may wait to go out.
   virtual void Send(std::string message, bool is_followed) = 0;
   // Ends the call; a `response` goes out before it where the status is OK. OnDelivered follows once both are
-  // written, or OnLeft.
+  // written, or OnDisconnected.
   virtual void Answer(const absl::Status& status, std::optional<std::string> response) = 0;
   // Cancels the stream of a client that does not read the answer.
   virtual void CutOff() = 0;
@@ -90,10 +90,10 @@ class Call {
 
   // Events.
   void OnMessage(Message message);
-  void OnEnd();        // the client sends no more
-  void OnSent();       // Send is done
-  void OnDelivered();  // the answer is on its way
-  void OnLeft();       // the client is gone
+  void OnEnd();           // the client sends no more
+  void OnSent();          // Send is done
+  void OnDelivered();     // the answer is on its way
+  void OnDisconnected();  // the client is gone
   void OnHealthChanged();
   // Ends the call with `why` if it takes an array or is a Merge. Calls of other methods continue.
   void Stop(const absl::Status& why);

@@ -32,7 +32,7 @@ absl::Duration Call::PatienceWithClient() const {
   if (timer_.has_come()) return absl::InfiniteDuration();
   const bool is_array = kind == Admission::Kind::kArray || kind == Admission::Kind::kMerge;
   const bool is_short =
-      kind == Admission::Kind::kSmall || (is_array && shard_.service().admission.IsShort(kind));
+      kind == Admission::Kind::kSmall || (is_array && shard_.service().admission.IsNearlyFull(kind));
   return is_short ? kCheckIdle : absl::InfiniteDuration();
 }
 

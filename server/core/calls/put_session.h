@@ -23,7 +23,7 @@ namespace warpfold::server {
 
 class PutSession : public ArraySession {
  public:
-  // The arguments are those of Session's constructor.
+  // The arguments are those of ReduceSession's constructor.
   PutSession(Service& service, PartySlots slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 

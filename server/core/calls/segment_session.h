@@ -25,7 +25,7 @@ namespace warpfold::server {
 
 class SegmentSession : public ArraySession {
  public:
-  // As Session's.
+  // As ReduceSession's.
   SegmentSession(const Service& service, PartySlots slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 

@@ -21,7 +21,7 @@
 #include "server/core/calls/plan_cache.h"
 #include "server/core/calls/service.h"
 #include "server/core/slots/canary.h"
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_pool.h"
 
 namespace warpfold::server {
 
@@ -45,7 +45,7 @@ class Shard {
   }
 
   Service& service() { return service_; }
-  SlotShare& slots() { return slots_; }
+  SlotPool& slots() { return slots_; }
   Turns& turns() { return turns_; }
   PlanCache& plans() { return plans_; }
   absl::Time Now() const { return service_.clock(); }
@@ -103,7 +103,7 @@ class Shard {
   void PublishGauges();
 
   Service& service_;
-  SlotShare slots_;
+  SlotPool slots_;
   Turns turns_;
   PlanCache plans_;
   ShardGauges gauges_;

@@ -23,8 +23,8 @@ ArrayReducer::ArrayReducer(const PartySlots& slots, const Clock& clock, const Op
       uses_slots_(options.least_bytes >= crossover_bytes_ || !options.reduction.canonical()) {}
 
 void ArrayReducer::Release() {
-  if (filling_.has_value()) share_.Return(filling_->slot());
-  filling_.reset();
+  if (fill_.has_value()) pool_.Return(fill_->slot());
+  fill_.reset();
   SlotReducer::Release();
   held_ = {};
   lent_ = {};
@@ -80,15 +80,15 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendToSlots(ByteSlice bytes,
   std::size_t taken = 0;
   while (taken < bytes.size()) {
     const ByteSlice rest = bytes.subspan(taken);
-    if (!filling_.has_value()) {
+    if (!fill_.has_value()) {
       if (held_.size() + rest.size() < reduction().leaf_bytes()) {
         held_.insert(held_.end(), rest.begin(), rest.end());
         return bytes.size();
       }
       if (!StartFilling()) break;
     }
-    taken += filling_->Append(rest, owner);
-    if (!filling_->is_full()) continue;
+    taken += fill_->Append(rest, owner);
+    if (!fill_->is_full()) continue;
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
   return taken;
@@ -96,20 +96,20 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendToSlots(ByteSlice bytes,
 
 absl::Status ArrayReducer::Pause() {
   HoldLent();
-  if (!filling_.has_value()) return absl::OkStatus();
-  if (share_.waiting() > 0) return StartFilled();
-  share_.SetAwaitingClient(filling_->slot(), true);
+  if (!fill_.has_value()) return absl::OkStatus();
+  if (pool_.waiting() > 0) return StartFilled();
+  pool_.SetAwaitingClient(fill_->slot(), true);
   return absl::OkStatus();
 }
 
 absl::StatusOr<bool> ArrayReducer::TryFinish() {
   if (!status_.ok()) return status_;
-  if (filling_.has_value()) {
+  if (fill_.has_value()) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
   if (!held_.empty() && !reduction().canonical()) {
     if (!StartFilling()) return false;
-    if (absl::Status status = Start(*std::exchange(filling_, std::nullopt)); !status.ok()) return status;
+    if (absl::Status status = Start(*std::exchange(fill_, std::nullopt)); !status.ok()) return status;
   }
   if (!AllCollected()) return false;
   // Less than a leaf remains, or a whole array below the crossover: the host reduces it.
@@ -121,8 +121,8 @@ absl::StatusOr<bool> ArrayReducer::TryFinish() {
 bool ArrayReducer::StartFilling() {
   kernels::Slot* const slot = TakeSlot();
   if (slot == nullptr) return false;
-  filling_.emplace(slot, BytesToFill(*slot), piece_memory_);
-  filling_->Append(held_, nullptr);
+  fill_.emplace(slot, BytesToFill(*slot), piece_memory_);
+  fill_->Append(held_, nullptr);
   held_.clear();
   return true;
 }
@@ -140,24 +140,24 @@ std::size_t ArrayReducer::BytesToFill(const kernels::Slot& slot) const {
 }
 
 absl::Status ArrayReducer::StartFilled() {
-  Filling filled = *std::exchange(filling_, std::nullopt);
+  SlotFill filled = *std::exchange(fill_, std::nullopt);
   held_ = filled.CutTail(filled.bytes() % reduction().leaf_bytes());
   if (filled.bytes() > 0) return Start(std::move(filled));
-  share_.Return(filled.slot());
+  pool_.Return(filled.slot());
   return absl::OkStatus();
 }
 
-absl::Status ArrayReducer::Start(Filling filling) {
-  const std::uint64_t bytes = filling.bytes();
+absl::Status ArrayReducer::Start(SlotFill fill) {
+  const std::uint64_t bytes = fill.bytes();
   absl::Status started;
   {
-    const DeviceCalls::Scope call(share_.device_calls());
-    started = filling.Start(reduction(), next_element());
+    const DeviceCalls::Scope call(pool_.device_calls());
+    started = fill.Start(reduction(), next_element());
   }
   // Work that a CPU has not ended within Start goes on for long, and polling for its end would take a core.
-  const absl::Duration poll = filling.slot()->EndsInStart() ? absl::ZeroDuration() : PollForFetched(bytes);
-  return Started(filling.slot(), bytes / reduction().element_bytes(), std::move(started),
-                 {.memory = filling.TakeOwners(), .poll = poll});
+  const absl::Duration poll = fill.slot()->EndsInStart() ? absl::ZeroDuration() : PollForFetched(bytes);
+  return Started(fill.slot(), bytes / reduction().element_bytes(), std::move(started),
+                 {.memory = fill.TakeOwners(), .poll = poll});
 }
 
 }  // namespace warpfold::server

@@ -4,10 +4,10 @@
 // Reduces an array that arrives in pieces, by way of a shard's slots.
 //
 // Bytes are copied once, into a slot's staging buffer, or not at all, where the device reads them in the
-// messages (filling.h). A full slot is started and the next one fills, so that the device works while bytes
+// messages (slot_fill.h). A full slot is started and the next one fills, so that the device works while bytes
 // arrive. Nothing blocks: Append takes what there is room for, and the listener hears when there is room
 // again. Between two messages the reducer holds its partial state, less than a leaf
-// of bytes, and a slot that others may call in (slot_share.h). Where the array's size is known, slots get
+// of bytes, and a slot that others may call in (slot_pool.h). Where the array's size is known, slots get
 // smaller towards its end, so that little is left to do for the device when the last bytes come. An array
 // that stays below the crossover, or has no more than a leaf, never sees a slot, and where it comes in one
 // piece it is reduced where it lies. Where the reduction names an algorithm there is no crossover, and the
@@ -28,7 +28,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/reduction.h"
 #include "server/core/slots/array_sink.h"
-#include "server/core/slots/filling.h"
+#include "server/core/slots/slot_fill.h"
 #include "server/core/slots/slot_reducer.h"
 #include "server/core/wire/byte_slices.h"
 
@@ -44,7 +44,7 @@ class ArrayReducer : public SlotReducer, public ArraySink {
     ByteSlice piece_memory = {};        // the backend's
   };
 
-  // The share and `clock` must outlive the reducer. `listener` is called from the share when an Append that
+  // The pool and `clock` must outlive the reducer. `listener` is called from the pool when an Append that
   // took less than it was given, or a TryFinish that was not done, should be tried again, or when status() is
   // an error.
   ArrayReducer(const PartySlots& slots, const Clock& clock, const Options& options,
@@ -72,12 +72,12 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   bool StartFilling();
   std::size_t BytesToFill(const kernels::Slot& slot) const;
   absl::Status StartFilled();
-  absl::Status Start(Filling filling);
+  absl::Status Start(SlotFill fill);
 
   const std::uint64_t crossover_bytes_;
   const ByteSlice piece_memory_;
   const std::uint64_t end_element_;  // as far as is known
-  std::vector<std::byte> held_;      // bytes from next_element() on, before those in filling_
+  std::vector<std::byte> held_;      // bytes from next_element() on, before those in fill_
   // The first bytes of an array below the crossover, instead of in held_, while nothing else has come. They
   // stay in their message, which is held for no longer than until the client is waited for.
   ByteSlice lent_;
@@ -87,7 +87,7 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   // slots by now.
   std::vector<std::byte> backlog_;
   std::size_t backlog_placed_ = 0;
-  std::optional<Filling> filling_;
+  std::optional<SlotFill> fill_;
 };
 
 }  // namespace warpfold::server

@@ -20,7 +20,7 @@ ArraySegmentReducer::ArraySegmentReducer(const PartySlots& slots, const Clock& c
       piece_memory_(piece_memory) {}
 
 void ArraySegmentReducer::Release() {
-  if (batch_.has_value()) share_.Return(batch_->filling.slot());
+  if (batch_.has_value()) pool_.Return(batch_->fill.slot());
   batch_.reset();
   SegmentReducer::Release();
   held_ = {};
@@ -65,8 +65,8 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::PutCompleteSegments(
     cursor_.Pass();
     taken += segment_bytes;
   }
-  if (taken > 0) batch_->filling.Append(bytes.first(taken), owner);
-  batch_->complete_bytes = batch_->filling.bytes();
+  if (taken > 0) batch_->fill.Append(bytes.first(taken), owner);
+  batch_->complete_bytes = batch_->fill.bytes();
   if (absl::Status status = StartIfFull(); !status.ok()) return status;
   return taken;
 }
@@ -79,7 +79,7 @@ absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
                           {{"field", "lengths"}});
   }
   const std::uint64_t bytes = cursor_.NextLength() * reduction().element_bytes();
-  const bool is_long = bytes > std::min<std::uint64_t>(share_.slot_bytes(), kMaxHeldBytes);
+  const bool is_long = bytes > std::min<std::uint64_t>(pool_.slot_bytes(), kMaxHeldBytes);
   if (batch_.has_value() && (is_long || bytes > batch_->free_bytes())) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
@@ -96,9 +96,9 @@ absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
 
 void ArraySegmentReducer::BeginLong(std::uint64_t bytes) {
   // Starts of less than a slot towards its end would be for the last segment alone.
-  const std::uint64_t least_bytes = bytes > share_.slot_bytes() ? bytes : 0;
+  const std::uint64_t least_bytes = bytes > pool_.slot_bytes() ? bytes : 0;
   auto reducer = std::make_unique<ArrayReducer>(
-      PartySlots(share_, party()), clock_,
+      PartySlots(pool_, party()), clock_,
       ArrayReducer::Options{
           .reduction = reduction(), .least_bytes = least_bytes, .piece_memory = piece_memory_},
       [this] { OnLongProgress(); });
@@ -110,15 +110,15 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::Put(ByteSlice bytes,
                                                      const std::shared_ptr<const void>& owner) {
   if (long_ != nullptr) return long_->Append(bytes, owner);
   // The slot has room for the segment's bytes: it can only be full since it has kMaxPieces pieces.
-  if (batch_.has_value() && batch_->filling.is_full()) {
+  if (batch_.has_value() && batch_->fill.is_full()) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
   if (!batch_.has_value()) {
     if (!StartFilling()) return 0;
-    batch_->filling.Append(held_, nullptr);
+    batch_->fill.Append(held_, nullptr);
     held_ = {};
   }
-  return batch_->filling.Append(bytes, owner);
+  return batch_->fill.Append(bytes, owner);
 }
 
 absl::Status ArraySegmentReducer::EndSegment() {
@@ -130,13 +130,13 @@ absl::Status ArraySegmentReducer::EndSegment() {
     return status_;
   }
   ++batch_->segments;
-  batch_->complete_bytes = batch_->filling.bytes();
+  batch_->complete_bytes = batch_->fill.bytes();
   if (!cursor_.length().has_value()) batch_->lengths.push_back(length_);
   return StartIfFull();
 }
 
 absl::Status ArraySegmentReducer::StartIfFull() {
-  const bool is_full = batch_->segments == batch_->most_segments || batch_->filling.is_full() ||
+  const bool is_full = batch_->segments == batch_->most_segments || batch_->fill.is_full() ||
                        (cursor_.length().has_value() &&
                         batch_->free_bytes() < *cursor_.length() * reduction().element_bytes());
   return is_full ? StartFilled() : absl::OkStatus();
@@ -145,8 +145,8 @@ absl::Status ArraySegmentReducer::StartIfFull() {
 absl::Status ArraySegmentReducer::Pause() {
   if (long_ != nullptr) return long_->Pause();
   if (!batch_.has_value()) return absl::OkStatus();
-  if (share_.waiting() > 0) return StartFilled();
-  share_.SetAwaitingClient(batch_->filling.slot(), true);
+  if (pool_.waiting() > 0) return StartFilled();
+  pool_.SetAwaitingClient(batch_->fill.slot(), true);
   return absl::OkStatus();
 }
 
@@ -172,7 +172,7 @@ absl::StatusOr<bool> ArraySegmentReducer::TryFinish() {
 bool ArraySegmentReducer::StartFilling() {
   kernels::Slot* const slot = TakeSlot();
   if (slot == nullptr) return false;
-  batch_.emplace(Batch{.filling = Filling(slot, slot->staging().size(), piece_memory_),
+  batch_.emplace(Batch{.fill = SlotFill(slot, slot->staging().size(), piece_memory_),
                        .most_segments = MostSegments(*slot)});
   return true;
 }
@@ -180,19 +180,19 @@ bool ArraySegmentReducer::StartFilling() {
 // Starts the slot on its complete segments, and keeps the bytes of the one that is not.
 absl::Status ArraySegmentReducer::StartFilled() {
   Batch filled = *std::exchange(batch_, std::nullopt);
-  Filling& filling = filled.filling;
-  held_ = filling.CutTail(filling.bytes() - filled.complete_bytes);
+  SlotFill& fill = filled.fill;
+  held_ = fill.CutTail(fill.bytes() - filled.complete_bytes);
   if (filled.segments == 0) {
-    share_.Return(filling.slot());
+    pool_.Return(fill.slot());
     return absl::OkStatus();
   }
   const Cut cut = CutOf(filled.segments, std::move(filled.lengths));
   absl::Status started;
   {
-    const DeviceCalls::Scope call(share_.device_calls());
-    started = filling.StartSegments(reduction(), cut.cut);
+    const DeviceCalls::Scope call(pool_.device_calls());
+    started = fill.StartSegments(reduction(), cut.cut);
   }
-  return Started(filling.slot(), cut, std::move(started), {.memory = filling.TakeOwners()});
+  return Started(fill.slot(), cut, std::move(started), {.memory = fill.TakeOwners()});
 }
 
 void ArraySegmentReducer::OnSlotWanted() {

@@ -3,9 +3,9 @@
 //
 // Reduces the segments of an array that arrives in pieces.
 //
-// A slot is filled with segments, one after the other (filling.h says which bytes are copied). It is started
-// when the next segment would not find room in it, as a whole or with its results. A slot that waits
-// for the client may be called in (slot_share.h): its whole segments are started, and the bytes of the one
+// A slot is filled with segments, one after the other (slot_fill.h says which bytes are copied). It is
+// started when the next segment would not find room in it, as a whole or with its results. A slot that waits
+// for the client may be called in (slot_pool.h): its whole segments are started, and the bytes of the one
 // that is not whole are kept on the side until there is a slot again. They are kMaxHeldBytes at most: a
 // longer segment is reduced as an array of its own (docs/adr/0129).
 //
@@ -21,8 +21,8 @@
 
 #include "server/core/slots/array_reducer.h"
 #include "server/core/slots/array_sink.h"
-#include "server/core/slots/filling.h"
 #include "server/core/slots/segment_reducer.h"
+#include "server/core/slots/slot_fill.h"
 
 namespace warpfold::server {
 
@@ -37,7 +37,7 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   // UNAVAILABLE (DEVICE_LOST). INVALID_ARGUMENT (BAD_LENGTHS) for bytes that no length cuts.
   absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   bool waits_for_slot() const override {
-    return long_ != nullptr ? long_->waits_for_slot() : share_.Waits(*this);
+    return long_ != nullptr ? long_->waits_for_slot() : pool_.Waits(*this);
   }
   absl::Status Pause() override;
   std::uint64_t held_bytes() const override { return held_.size(); }
@@ -51,13 +51,13 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
  private:
   // A slot that is being filled.
   struct Batch {
-    Filling filling;
+    SlotFill fill;
     std::uint64_t most_segments;              // as MostSegments says
     std::size_t complete_bytes = 0;           // of complete segments
     std::uint64_t segments = 0;               // complete ones
     std::vector<std::uint64_t> lengths = {};  // theirs, where they differ
 
-    std::size_t free_bytes() const { return filling.capacity() - filling.bytes(); }
+    std::size_t free_bytes() const { return fill.capacity() - fill.bytes(); }
   };
 
   void OnSlotWanted() override;

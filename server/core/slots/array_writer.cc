@@ -14,13 +14,13 @@ absl::StatusOr<std::size_t> ArrayWriter::Append(ByteSlice bytes, const std::shar
   while (taken < bytes.size()) {
     if (!store_.has_value()) {
       const kernels::MemoryPart to = memory_->From(stored_bytes_);
-      kernels::Slot* const slot = share_.Take(*this, to.memory->device());
+      kernels::Slot* const slot = pool_.Take(*this, to.memory->device());
       if (slot == nullptr) break;
       const std::size_t capacity = std::min<std::uint64_t>(slot->staging().size(), to.byte_count);
-      store_.emplace(Store{.filling = Filling(slot, capacity, piece_memory_), .to = to});
+      store_.emplace(Store{.fill = SlotFill(slot, capacity, piece_memory_), .to = to});
     }
-    taken += store_->filling.Append(bytes.subspan(taken), owner);
-    if (!store_->filling.is_full()) continue;
+    taken += store_->fill.Append(bytes.subspan(taken), owner);
+    if (!store_->fill.is_full()) continue;
     if (absl::Status status = StoreFilled(); !status.ok()) return status;
   }
   return taken;
@@ -28,8 +28,8 @@ absl::StatusOr<std::size_t> ArrayWriter::Append(ByteSlice bytes, const std::shar
 
 absl::Status ArrayWriter::Pause() {
   if (!store_.has_value()) return absl::OkStatus();
-  if (share_.waiting() > 0) return StoreFilled();
-  share_.SetAwaitingClient(store_->filling.slot(), true);
+  if (pool_.waiting() > 0) return StoreFilled();
+  pool_.SetAwaitingClient(store_->fill.slot(), true);
   return absl::OkStatus();
 }
 
@@ -38,34 +38,34 @@ absl::StatusOr<bool> ArrayWriter::TryFinish() {
   if (store_.has_value()) {
     if (absl::Status status = StoreFilled(); !status.ok()) return status;
   }
-  if (in_flight_ > 0) share_.AwaitFinish(*this);
+  if (in_flight_ > 0) pool_.AwaitFinish(*this);
   return in_flight_ == 0;
 }
 
 void ArrayWriter::Release() {
-  if (store_.has_value()) share_.Return(store_->filling.slot());
+  if (store_.has_value()) pool_.Return(store_->fill.slot());
   store_.reset();
-  share_.Leave(*this);
+  pool_.Leave(*this);
   memory_.reset();
 }
 
 absl::Status ArrayWriter::StoreFilled() {
   Store filled = *std::exchange(store_, std::nullopt);
-  Filling& filling = filled.filling;
-  const std::uint64_t bytes = filling.bytes();
+  SlotFill& fill = filled.fill;
+  const std::uint64_t bytes = fill.bytes();
   absl::Status tried;
   {
-    const DeviceCalls::Scope call(share_.device_calls());
-    tried = filling.StartStore(*filled.to.memory, filled.to.byte_offset);
+    const DeviceCalls::Scope call(pool_.device_calls());
+    tried = fill.StartStore(*filled.to.memory, filled.to.byte_offset);
   }
   // Both sides of the copy must stay until the device has made it.
   auto held = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
-      memory_, filling.TakeOwners());
+      memory_, fill.TakeOwners());
   const absl::Status started =
-      share_.Started(*this, filling.slot(), tried, {.memory = std::move(held), .poll = {}, .bytes = bytes});
+      pool_.Started(*this, fill.slot(), tried, {.memory = std::move(held), .poll = {}, .bytes = bytes});
   if (!started.ok()) return started;
   stored_bytes_ += bytes;
-  const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.CollectAtOnce(filling.slot());
+  const std::optional<absl::StatusOr<kernels::SlotResult>> result = pool_.CollectAtOnce(fill.slot());
   if (!result.has_value()) ++in_flight_;
   return result.has_value() ? result->status() : absl::OkStatus();
 }

@@ -16,20 +16,20 @@
 #include "absl/status/statusor.h"
 #include "server/core/references/memory_registry.h"
 #include "server/core/slots/array_sink.h"
-#include "server/core/slots/filling.h"
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_fill.h"
+#include "server/core/slots/slot_pool.h"
 
 namespace warpfold::server {
 
-class ArrayWriter : public ArraySink, private SlotShare::Holder {
+class ArrayWriter : public ArraySink, private SlotPool::Holder {
  public:
-  // The share must outlive the writer. `listener` is called from the share when an Append that took less than
+  // The pool must outlive the writer. `listener` is called from the pool when an Append that took less than
   // it was given, or a TryFinish that was not done, should be tried again, or when status() is an error.
   // `piece_memory` is the backend's.
   ArrayWriter(const PartySlots& slots, std::shared_ptr<const NamedMemory> memory, ByteSlice piece_memory,
               std::function<void()> listener)
       : Holder(slots.party),
-        share_(slots.share),
+        pool_(slots.pool),
         memory_(std::move(memory)),
         piece_memory_(piece_memory),
         listener_(std::move(listener)) {}
@@ -37,7 +37,7 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
 
   // UNAVAILABLE (DEVICE_LOST). No more than memory has room for.
   absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
-  bool waits_for_slot() const override { return share_.Waits(*this); }
+  bool waits_for_slot() const override { return pool_.Waits(*this); }
   absl::Status Pause() override;
 
   // To be called when all bytes have been appended. True once they are in the memory.
@@ -46,13 +46,13 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
   // Gives back what it holds; what the device still copies is not waited for.
   void Release();
 
-  // The error that the share reported, if any.
+  // The error that the pool reported, if any.
   const absl::Status& status() const { return status_; }
 
  private:
   // A slot that is being filled, and where its bytes go.
   struct Store {
-    Filling filling;
+    SlotFill fill;
     kernels::MemoryPart to;
   };
 
@@ -61,7 +61,7 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
   void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) override;
   absl::Status StoreFilled();
 
-  SlotShare& share_;
+  SlotPool& pool_;
   std::shared_ptr<const NamedMemory> memory_;
   const ByteSlice piece_memory_;
   const std::function<void()> listener_;

@@ -36,8 +36,8 @@ std::uint64_t BitsOf(const kernels::PartialState& state) {
 
 }  // namespace
 
-Canary::Canary(SlotShare& share, DeviceHealth& device, absl::Time now)
-    : share_(share),
+Canary::Canary(SlotPool& pool, DeviceHealth& device, absl::Time now)
+    : pool_(pool),
       device_(device),
       reduction_(SumOfDoubles()),
       array_(Numbers(kLeaves * reduction_.leaf_elements())),
@@ -45,12 +45,12 @@ Canary::Canary(SlotShare& share, DeviceHealth& device, absl::Time now)
       next_(now + kInterval) {}
 
 void Canary::OnTick(absl::Time now) {
-  if (retired_ || share_.size() == 0) return;
-  const bool is_used = share_.free() < share_.size() || share_.waiting() > 0;
+  if (retired_ || pool_.size() == 0) return;
+  const bool is_used = pool_.free() < pool_.size() || pool_.waiting() > 0;
   const bool is_due = now >= next_;
   if (is_used || is_due) next_ = now + kInterval;
   if (!is_due || is_used) return;
-  for (int device = 0; device < share_.devices(); ++device) Start(device);
+  for (int device = 0; device < pool_.devices(); ++device) Start(device);
 }
 
 void Canary::Retire() {
@@ -59,18 +59,18 @@ void Canary::Retire() {
 }
 
 void Canary::Start(int device) {
-  kernels::Slot* const slot = share_.Take(*this, device);
+  kernels::Slot* const slot = pool_.Take(*this, device);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(array_));
   std::memcpy(slot->staging().data(), bytes.data(), bytes.size());
   absl::Status started;
   {
-    const DeviceCalls::Scope call(share_.device_calls());
+    const DeviceCalls::Scope call(pool_.device_calls());
     started = slot->Start(reduction_, 0, array_.size());
   }
   started =
-      share_.Started(*this, slot, std::move(started), {.memory = nullptr, .poll = {}, .bytes = bytes.size()});
+      pool_.Started(*this, slot, std::move(started), {.memory = nullptr, .poll = {}, .bytes = bytes.size()});
   if (!started.ok()) return Judge(started);
-  if (const auto result = share_.CollectAtOnce(slot); result.has_value()) Judge(*result);
+  if (const auto result = pool_.CollectAtOnce(slot); result.has_value()) Judge(*result);
 }
 
 void Canary::OnSlotFinished(kernels::Slot*, absl::StatusOr<kernels::SlotResult> result) { Judge(result); }

@@ -12,17 +12,17 @@
 
 #include "absl/time/time.h"
 #include "server/core/slots/device_health.h"
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_pool.h"
 
 namespace warpfold::server {
 
-class Canary : private SlotShare::Holder {
+class Canary : private SlotPool::Holder {
  public:
   static constexpr absl::Duration kInterval = absl::Seconds(5);
 
-  // `share` and `device`, which hears of failures, must outlive it. Made at `now`.
-  Canary(SlotShare& share, DeviceHealth& device, absl::Time now);
-  ~Canary() override { share_.Leave(*this); }
+  // `pool` and `device`, which hears of failures, must outlive it. Made at `now`.
+  Canary(SlotPool& pool, DeviceHealth& device, absl::Time now);
+  ~Canary() override { pool_.Leave(*this); }
   Canary(const Canary&) = delete;
   Canary& operator=(const Canary&) = delete;
 
@@ -42,7 +42,7 @@ class Canary : private SlotShare::Holder {
   void Start(int device);
   void Judge(const absl::StatusOr<kernels::SlotResult>& result);
 
-  SlotShare& share_;
+  SlotPool& pool_;
   DeviceHealth& device_;
   const kernels::ReductionPlan reduction_;
   const std::vector<double> array_;

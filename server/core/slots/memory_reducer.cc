@@ -40,7 +40,7 @@ absl::Status MemoryReducer::Start(kernels::Slot* slot, const kernels::MemoryPart
   if (is_across) elements = std::min(left, reduction().leaf_elements());
   absl::Status started;
   {
-    const DeviceCalls::Scope call(share_.device_calls());
+    const DeviceCalls::Scope call(pool_.device_calls());
     started =
         is_across
             ? slot->StartAcross(reduction(), next_element(), elements,

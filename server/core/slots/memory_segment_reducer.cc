@@ -14,7 +14,7 @@ namespace {
 // An array on the device is reduced by so many starts, if results are many, so that those of one are sent
 // while the next one works; but by none for fewer results than these.
 constexpr std::uint64_t kStartsOfManyResults = 4;
-constexpr std::uint64_t kFewestResultBytes = 128 << 10;
+constexpr std::uint64_t kMinResultBytes = 128 << 10;
 
 }  // namespace
 
@@ -38,7 +38,7 @@ absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
         std::min(slot->SegmentElementsFrom(reduction(), *from.memory, from.byte_offset),
                  from.byte_count / element_bytes);
     if (cursor_.NextLength() > most_elements) {
-      share_.Return(slot);
+      pool_.Return(slot);
       status_.Update(StartLong());
     } else {
       status_.Update(Start(slot, from, most_elements));
@@ -72,7 +72,7 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
   const Cut cut = CutOf(segments, std::move(lengths));
   absl::Status started;
   {
-    const DeviceCalls::Scope call(share_.device_calls());
+    const DeviceCalls::Scope call(pool_.device_calls());
     started = slot->StartSegmentsFrom(reduction(), cut.cut, *from.memory, from.byte_offset);
   }
   const bool is_fetched = from.memory->host_can_read();
@@ -82,13 +82,13 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
 
 std::uint64_t MemorySegmentReducer::SegmentsOfStart() const {
   const std::uint64_t all = options_.element_count / *cursor_.length();
-  const std::uint64_t fewest = std::max<std::uint64_t>(kFewestResultBytes / row_bytes(), 1);
+  const std::uint64_t fewest = std::max<std::uint64_t>(kMinResultBytes / row_bytes(), 1);
   return std::max(fewest, (all + kStartsOfManyResults - 1) / kStartsOfManyResults);
 }
 
 absl::Status MemorySegmentReducer::StartLong() {
   const std::uint64_t length = cursor_.NextLength();
-  AddLong(std::make_unique<MemoryReducer>(PartySlots(share_, party()), clock_,
+  AddLong(std::make_unique<MemoryReducer>(PartySlots(pool_, party()), clock_,
                                           MemoryReducer::Options{.reduction = reduction(),
                                                                  .memory = options_.memory,
                                                                  .byte_offset = NextByte(),

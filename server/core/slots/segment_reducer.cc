@@ -12,7 +12,7 @@ namespace {
 
 // Long segments that are reduced at once: so many that the next one's bytes need not wait for the last one's
 // results.
-constexpr std::ptrdiff_t kMostLongs = 4;
+constexpr std::ptrdiff_t kMaxLongs = 4;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ SegmentReducer::SegmentReducer(const PartySlots& slots, const Clock& clock,
                                const kernels::ReductionPlan& reduction,
                                std::optional<std::uint64_t> segment_length, std::function<void()> listener)
     : Holder(slots.party),
-      share_(slots.share),
+      pool_(slots.pool),
       clock_(clock),
       listener_(std::move(listener)),
       cursor_(segment_length),
@@ -38,7 +38,7 @@ std::string SegmentReducer::TakeMessage() {
 }
 
 void SegmentReducer::Release() {
-  share_.Leave(*this);
+  pool_.Leave(*this);
   for (Pending& pending : pending_) {
     // Not destroyed: this may be its own call of its listener.
     if (pending.reducer != nullptr) pending.reducer->Release();
@@ -50,28 +50,28 @@ void SegmentReducer::Release() {
 
 bool SegmentReducer::HasRoom() const {
   // What a start may have at most (MostSegments).
-  const std::uint64_t next = share_.slot_bytes() / kernels::kSegmentResultShare;
-  const bool fits = message_bytes_ + next <= WaitingResultBytes(share_.slot_bytes());
+  const std::uint64_t next = pool_.slot_bytes() / kernels::kSegmentResultShare;
+  const bool fits = message_bytes_ + next <= WaitingResultBytes(pool_.slot_bytes());
   return fits && std::count_if(pending_.begin(), pending_.end(),
-                               [](const Pending& p) { return p.reducer != nullptr && !p.done; }) < kMostLongs;
+                               [](const Pending& p) { return p.reducer != nullptr && !p.done; }) < kMaxLongs;
 }
 
 bool SegmentReducer::AwaitRoom() {
   if (HasRoom()) return true;
   // Another call's slot reports its end by itself; what this reducer has started is waited for.
-  share_.AwaitFinish(*this);
+  pool_.AwaitFinish(*this);
   return false;
 }
 
 std::uint64_t SegmentReducer::MostSegments(const kernels::Slot& slot) const {
-  const std::uint64_t bytes = share_.slot_bytes() / kernels::kSegmentResultShare;
+  const std::uint64_t bytes = pool_.slot_bytes() / kernels::kSegmentResultShare;
   const std::uint64_t most = std::max<std::uint64_t>(bytes / results_.most_bytes_of_segment(), 1);
   return std::min(most, slot.SegmentCapacity(reduction_));
 }
 
 kernels::Slot* SegmentReducer::TakeSlot(std::optional<int> device) {
   if (!AwaitRoom()) return nullptr;
-  return taker_.Take(share_, *this, device, clock_, &timings_.queue);
+  return taker_.Take(pool_, *this, device, clock_, &timings_.queue);
 }
 
 ReducerTimings SegmentReducer::timings() const {
@@ -96,14 +96,14 @@ absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::
   // The device may read lengths until it is done, whatever becomes of the call.
   work.memory = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
       std::move(work.memory), cut.owner);
-  if (absl::Status started = share_.Started(*this, slot, std::move(status), work); !started.ok()) {
+  if (absl::Status started = pool_.Started(*this, slot, std::move(status), work); !started.ok()) {
     return started;
   }
   const std::uint64_t result_bytes = cut.cut.segment_count * results_.most_bytes_of_segment();
   pending_.push_back({.first_segment = started_segments_, .slot = slot, .result_bytes = result_bytes});
   message_bytes_ += result_bytes;
   started_segments_ += cut.cut.segment_count;
-  const auto result = share_.CollectSegmentsAtOnce(slot);
+  const auto result = pool_.CollectSegmentsAtOnce(slot);
   if (!result.has_value()) return absl::OkStatus();
   if (!result->ok()) return result->status();
   Take(pending_.back(), **result);
@@ -182,7 +182,7 @@ void SegmentReducer::OnLongProgress() {
 
 bool SegmentReducer::AllCollected() {
   FinishLongs();
-  if (!pending_.empty()) share_.AwaitFinish(*this);
+  if (!pending_.empty()) pool_.AwaitFinish(*this);
   return pending_.empty();
 }
 

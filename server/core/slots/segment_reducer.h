@@ -27,14 +27,14 @@
 #include "kernels/segments.h"
 #include "server/core/clock.h"
 #include "server/core/slots/segment_cursor.h"
+#include "server/core/slots/slot_pool.h"
 #include "server/core/slots/slot_reducer.h"
-#include "server/core/slots/slot_share.h"
 #include "server/core/wire/byte_slices.h"
 #include "server/core/wire/segment_results.h"
 
 namespace warpfold::server {
 
-class SegmentReducer : protected SlotShare::Holder {
+class SegmentReducer : protected SlotPool::Holder {
  public:
   ~SegmentReducer() override = default;
   SegmentReducer(const SegmentReducer&) = delete;
@@ -66,7 +66,7 @@ class SegmentReducer : protected SlotShare::Holder {
   std::uint64_t error_count() const { return error_count_; }
 
  protected:
-  // The share and `clock` must outlive the reducer. `listener` is called when what could not be done for want
+  // The pool and `clock` must outlive the reducer. `listener` is called when what could not be done for want
   // of a slot or of room should be tried again, when there are messages, or when status() is an error.
   SegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                  std::optional<std::uint64_t> segment_length, std::function<void()> listener);
@@ -104,11 +104,11 @@ class SegmentReducer : protected SlotShare::Holder {
   // Bytes of the results of a segment.
   std::size_t row_bytes() const { return results_.row_bytes(); }
 
-  SlotShare& share_;
+  SlotPool& pool_;
   const Clock& clock_;
   const std::function<void()> listener_;
   SegmentCursor cursor_;
-  absl::Status status_;  // of what was heard from the share
+  absl::Status status_;  // of what was heard from the pool
 
  private:
   // Adjacent segments that are being reduced: by a slot, or one by a reducer of its own.

@@ -10,20 +10,20 @@ namespace warpfold::server {
 SlotReducer::SlotReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                          std::uint64_t first_element, std::function<void()> listener)
     : Holder(slots.party),
-      share_(slots.share),
+      pool_(slots.pool),
       clock_(clock),
       listener_(std::move(listener)),
       state_(reduction, first_element),
       next_element_(first_element) {}
 
 void SlotReducer::Release() {
-  share_.Leave(*this);
+  pool_.Leave(*this);
   started_.clear();
 }
 
-kernels::Slot* TimedTaker::Take(SlotShare& share, SlotShare::Holder& holder, std::optional<int> device,
+kernels::Slot* TimedTaker::Take(SlotPool& pool, SlotPool::Holder& holder, std::optional<int> device,
                                 const Clock& clock, absl::Duration* waited) {
-  kernels::Slot* const slot = share.Take(holder, device);
+  kernels::Slot* const slot = pool.Take(holder, device);
   if (slot == nullptr) {
     if (!waiting_since_.has_value()) waiting_since_ = clock();
   } else if (waiting_since_.has_value()) {
@@ -43,18 +43,18 @@ ReducerTimings SlotReducer::timings() const {
 }
 
 kernels::Slot* SlotReducer::TakeSlot(std::optional<int> device) {
-  return taker_.Take(share_, *this, device, clock_, &timings_.queue);
+  return taker_.Take(pool_, *this, device, clock_, &timings_.queue);
 }
 
 absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
                                   DeviceWork work) {
   work.bytes = elements * reduction().element_bytes() * reduction().spec().operators.size();
-  if (absl::Status started = share_.Started(*this, slot, std::move(status), work); !started.ok()) {
+  if (absl::Status started = pool_.Started(*this, slot, std::move(status), work); !started.ok()) {
     return started;
   }
   next_element_ += elements;
   started_.push_back({.slot = slot, .result = std::nullopt});
-  std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.CollectAtOnce(slot);
+  std::optional<absl::StatusOr<kernels::SlotResult>> result = pool_.CollectAtOnce(slot);
   if (!result.has_value()) return absl::OkStatus();
   if (!result->ok()) return result->status();
   started_.back().result = **std::move(result);
@@ -62,7 +62,7 @@ absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, a
 }
 
 bool SlotReducer::AllCollected() {
-  if (!started_.empty()) share_.AwaitFinish(*this);
+  if (!started_.empty()) pool_.AwaitFinish(*this);
   return started_.empty();
 }
 

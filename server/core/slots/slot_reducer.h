@@ -19,7 +19,7 @@
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
 #include "server/core/clock.h"
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_pool.h"
 
 namespace warpfold::server {
 
@@ -32,8 +32,8 @@ struct ReducerTimings {
 // Takes slots for a holder, and counts the time from the first Take without one to the next with one.
 class TimedTaker {
  public:
-  kernels::Slot* Take(SlotShare& share, SlotShare::Holder& holder, std::optional<int> device,
-                      const Clock& clock, absl::Duration* waited);
+  kernels::Slot* Take(SlotPool& pool, SlotPool::Holder& holder, std::optional<int> device, const Clock& clock,
+                      absl::Duration* waited);
   // For how long it has waited for the slot that it waits for, if it does.
   absl::Duration Waiting(const Clock& clock) const;
 
@@ -41,7 +41,7 @@ class TimedTaker {
   std::optional<absl::Time> waiting_since_;
 };
 
-class SlotReducer : private SlotShare::Holder {
+class SlotReducer : private SlotPool::Holder {
  public:
   ~SlotReducer() override = default;
   SlotReducer(const SlotReducer&) = delete;
@@ -55,13 +55,13 @@ class SlotReducer : private SlotShare::Holder {
   // destructor, which does the same.
   virtual void Release();
 
-  // The error that the share reported, if any.
+  // The error that the pool reported, if any.
   const absl::Status& status() const { return status_; }
   const kernels::PartialState& state() const { return state_; }
   ReducerTimings timings() const;
 
  protected:
-  // The share and `clock` must outlive the reducer. `listener` is called from the share when what could not
+  // The pool and `clock` must outlive the reducer. `listener` is called from the pool when what could not
   // be done for want of a slot should be tried again, or when status() is an error.
   SlotReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
               std::uint64_t first_element, std::function<void()> listener);
@@ -71,7 +71,7 @@ class SlotReducer : private SlotShare::Holder {
   // The slot has been started, or could not be, on the next `elements` elements.
   absl::Status Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
                        DeviceWork work = {});
-  bool waits_for_slot() const { return share_.Waits(*this); }
+  bool waits_for_slot() const { return pool_.Waits(*this); }
   // Reduces the next elements on this thread. All that was started before must have been collected.
   void ReduceHere(std::span<const std::byte> data);
 
@@ -81,8 +81,8 @@ class SlotReducer : private SlotShare::Holder {
   // Whether all that was started is in state(); otherwise it is waited for.
   bool AllCollected();
 
-  SlotShare& share_;
-  absl::Status status_;  // of what was heard from the share
+  SlotPool& pool_;
+  absl::Status status_;  // of what was heard from the pool
 
  private:
   // A slot that has been started, and its result once there is one.

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
+#include "server/core/bad_request.h"
 #include "server/core/limits.h"
-#include "server/core/refusals.h"
 #include "server/core/wire/wire_guard.h"
 #include "server/core/wire/wire_reader.h"
 
@@ -103,12 +103,12 @@ absl::Status MessageTooLarge() {
 
 // Of a message that is too large to be parsed, nobody knows how much of it is payload.
 absl::Status WholeTooLarge() {
-  constexpr std::uint64_t kMostBytes = kMaxPayloadBytes + kMaxFramingBytes;
+  constexpr std::uint64_t kMaxBytes = kMaxPayloadBytes + kMaxFramingBytes;
   return kernels::Error(
       absl::StatusCode::kResourceExhausted, reason::kMessageTooLarge,
-      absl::StrCat("a message exceeds ", kMostBytes, " bytes: max_message_bytes = ", kMaxPayloadBytes,
+      absl::StrCat("a message exceeds ", kMaxBytes, " bytes: max_message_bytes = ", kMaxPayloadBytes,
                    ", and ", kMaxFramingBytes, " for what surrounds the payload"),
-      {{"limit", "message_bytes"}, {"value", absl::StrCat(kMostBytes)}});
+      {{"limit", "message_bytes"}, {"value", absl::StrCat(kMaxBytes)}});
 }
 
 // Checks a message of so many bytes, of which `data_bytes` are of an array.
@@ -187,10 +187,10 @@ std::optional<std::uint64_t> FindTrailingData(ByteSlices message, std::uint64_t 
     const std::uint32_t tag = in.ReadTag();
     if (tag == std::to_integer<std::uint32_t>(kLengthDelimited15)) {
       // A longer number than a length has is for protobuf to refuse.
-      constexpr int kMostLengthBytes = 5;
+      constexpr int kMaxLengthBytes = 5;
       const int length_begin = in.CurrentPosition();
       std::uint64_t length = 0;
-      if (!in.ReadVarint64(&length) || in.CurrentPosition() - length_begin > kMostLengthBytes)
+      if (!in.ReadVarint64(&length) || in.CurrentPosition() - length_begin > kMaxLengthBytes)
         return std::nullopt;
       const auto data = static_cast<std::uint64_t>(in.CurrentPosition());
       if (data + length != total_bytes) return std::nullopt;

@@ -10,8 +10,8 @@
 #include <functional>
 #include <map>
 
-#include "kernels/cuda/leaf/scalar_leaves.cuh"
 #include "kernels/cuda/leaf/sum.cuh"
+#include "kernels/cuda/leaf/warp_leaves.cuh"
 #include "kernels/cuda/reduce_kernel.cuh"
 #include "kernels/cuda/textbook/grid.cuh"
 #include "kernels/cuda/textbook/row_of.cuh"
@@ -30,7 +30,7 @@ using kernels::cuda::textbook::kAllLaunchersOf;
 using kernels::cuda::textbook::kThreadsPerMultiprocessor;
 using kernels::cuda::textbook::Section;
 using Int32Sum = kernels::Sum<std::int32_t, false>;
-using Production = kernels::cuda::ScalarLeaves<Int32Sum>;
+using Production = kernels::cuda::WarpLeaves<Int32Sum>;
 
 inline void Check(cudaError_t error) { benchmarks::Check(error, "CUDA"); }
 

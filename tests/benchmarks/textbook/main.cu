@@ -25,7 +25,7 @@ namespace warpfold::benchmarks {
 namespace {
 
 // The published last block is bound by the memory on GPUs that hold two of its blocks on a multiprocessor.
-constexpr double kLeastOfCeiling = 0.9;
+constexpr double kMinOfCeiling = 0.9;
 constexpr std::size_t kMibForCeiling = 1024;
 
 template <class T>
@@ -178,9 +178,9 @@ void Run(std::size_t mib, Provenance provenance) {
     const double share = RaceAndPrint(algorithm, m, count, provenance, stopwatch);
     if (algorithm == Algorithm::kLastBlock) of_ceiling = share;
   }
-  if (mib >= kMibForCeiling && of_ceiling < kLeastOfCeiling) {
+  if (mib >= kMibForCeiling && of_ceiling < kMinOfCeiling) {
     std::fprintf(stderr, "the published last block has %.2f of the ceiling, where %.2f is the least\n",
-                 of_ceiling, kLeastOfCeiling);
+                 of_ceiling, kMinOfCeiling);
     std::exit(1);
   }
 }

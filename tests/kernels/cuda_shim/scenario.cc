@@ -29,7 +29,7 @@ constexpr SegmentCut kLikeSegments = {.segment_count = kSegments, .length = kEle
 // Their results fit a slot, and are too many for kernels to write to the host's memory.
 constexpr SegmentCut kManySegments = {.segment_count = kElements / 3, .length = 3};
 constexpr std::size_t kRowBytes = 3 * sizeof(std::uint64_t);
-static_assert(kManySegments.segment_count * kRowBytes > kMostMappedResultBytes);
+static_assert(kManySegments.segment_count * kRowBytes > kMaxMappedResultBytes);
 static_assert(kManySegments.segment_count * kRowBytes <= kSlotBytes / kSegmentResultShare);
 
 // Sums of these depend on their order.

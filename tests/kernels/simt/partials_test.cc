@@ -18,7 +18,7 @@
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/leaf/end_leaves.cuh"
 #include "kernels/cuda/leaf/ordered_leaves.cuh"
-#include "kernels/cuda/leaf/scalar_leaves.cuh"
+#include "kernels/cuda/leaf/warp_leaves.cuh"
 #include "kernels/cuda/tuning.h"
 #include "kernels/cuda/units.cuh"
 #include "kernels/operators/lists.h"
@@ -68,7 +68,7 @@ KernelShape ShapeOf(ElementType type, bool ignore_nan, ElementShape elements) {
   } else if constexpr (EndOperator<Op>) {
     UseLeaves<EndLeaves<Op>>(shape);  // where nothing is skipped there are no partials at all (ends.h)
   } else if constexpr (Op::kCommutative) {
-    UseLeaves<ScalarLeaves<Op>>(shape);
+    UseLeaves<WarpLeaves<Op>>(shape);
   } else {
     UseLeaves<OrderedLeaves<Op>>(shape);
   }

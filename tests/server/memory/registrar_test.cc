@@ -65,10 +65,10 @@ TEST_F(RegistrarTest, AUserWithMoreThanHalfOfTheBytesLeavesAnEighth) {
 }
 
 TEST_F(RegistrarTest, AUserWithMoreThanHalfOfTheRegistrationsLeavesAnEighth) {
-  constexpr std::size_t kMostRegistrations = 4096;
-  for (std::size_t i = 0; i < kMostRegistrations / 8 * 7; ++i) ASSERT_TRUE(Add(1, kGreedy).ok()) << i;
+  constexpr std::size_t kMaxRegistrations = 4096;
+  for (std::size_t i = 0; i < kMaxRegistrations / 8 * 7; ++i) ASSERT_TRUE(Add(1, kGreedy).ok()) << i;
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kGreedy).status()));
-  for (std::size_t i = 0; i < kMostRegistrations / 8; ++i) ASSERT_TRUE(Add(1, kOther).ok()) << i;
+  for (std::size_t i = 0; i < kMaxRegistrations / 8; ++i) ASSERT_TRUE(Add(1, kOther).ok()) << i;
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kOther).status()));
 }
 

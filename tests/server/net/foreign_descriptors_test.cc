@@ -27,7 +27,7 @@ std::shared_ptr<const void> With(End end) {
 }
 
 TEST(ForeignDescriptorsTest, WhoComesWhileAllThreadsHangIsNotForgotten) {
-  constexpr uid_t kOwners = kMostClosers / kClosersOfOne;
+  constexpr uid_t kOwners = kMaxClosers / kClosersOfOne;
   // Threads may still be in these when the test is over.
   const auto hangs = std::make_shared<std::latch>(1);
   const auto closed = std::make_shared<std::promise<void>>();

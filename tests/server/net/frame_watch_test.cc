@@ -162,7 +162,7 @@ TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMaySendFewFields) {
 }
 
 TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMaySendShortHeaders) {
-  constexpr std::size_t kEach = FrameWatch::kMostEarlyBytes / 16;
+  constexpr std::size_t kEach = FrameWatch::kMaxEarlyBytes / 16;
   Reconnect(/*acknowledges=*/false);
   for (char stream = 3; stream < 35; stream += 2) ASSERT_TRUE(Pass(OfStream(stream, Frame(kHeaders, kEach))));
   EXPECT_FALSE(Pass(OfStream(35, Frame(kHeaders, 1))));

@@ -52,7 +52,7 @@ class WatchedConnectionTest : public testing::Test {
   bool MayConnect() const { return server::MayConnect(PeerOf(socket_.get())); }
 
   // Enough that the peer has spent all, though it gets some back meanwhile.
-  static constexpr int kConnections = 2 * static_cast<int>(PeerAllowances::kMostResets) / kCalls;
+  static constexpr int kConnections = 2 * static_cast<int>(PeerAllowances::kMaxResets) / kCalls;
   FileDescriptor socket_;
   FileDescriptor other_end_;
 };

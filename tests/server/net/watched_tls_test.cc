@@ -98,7 +98,7 @@ class WatchedTlsTest : public testing::Test {
 
 TEST_F(WatchedTlsTest, KeysMayBeRenewedNowAndThen) {
   const std::uint64_t before = FloodsClosed();
-  for (int i = 0; i < static_cast<int>(kMostKeyUpdates); ++i) {
+  for (int i = 0; i < static_cast<int>(kMaxKeyUpdates); ++i) {
     UpdateKey();
     EXPECT_FALSE(Read().has_value());
   }
@@ -124,13 +124,13 @@ TEST_F(WatchedTlsTest, SmallRecordsMayNotBeAFlood) {
   Write(head);
   EXPECT_EQ(Read(), 9);
   int passed = 0;
-  while (passed < 3 * static_cast<int>(kMostSmallRecords)) {
+  while (passed < 3 * static_cast<int>(kMaxSmallRecords)) {
     Write("x");
     if (!Read().has_value()) break;
     ++passed;
   }
-  EXPECT_GE(passed, static_cast<int>(kMostSmallRecords) - 10);
-  EXPECT_LT(passed, 3 * static_cast<int>(kMostSmallRecords));
+  EXPECT_GE(passed, static_cast<int>(kMaxSmallRecords) - 10);
+  EXPECT_LT(passed, 3 * static_cast<int>(kMaxSmallRecords));
   EXPECT_TRUE(IsCut());
 }
 
@@ -140,7 +140,7 @@ TEST_F(WatchedTlsTest, LargeRecordsPassWithoutEnd) {
   const std::string head("\xff\xff\xff\x40\0\0\0\0\1", 9);
   Write(head);
   Read();
-  for (int i = 0; i < 2 * static_cast<int>(kMostSmallRecords); ++i) {
+  for (int i = 0; i < 2 * static_cast<int>(kMaxSmallRecords); ++i) {
     Write(std::string(48, 'x'));
     ASSERT_EQ(Read(), 48) << i;
   }

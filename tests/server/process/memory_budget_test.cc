@@ -180,14 +180,14 @@ MemoryBudget BudgetOnGpus(int gpus, int shards) {
 
 // What deploy/kubernetes asks for, and what docs/operating.md says of further GPUs.
 TEST(MemoryBudgetTest, ManifestsAllowIt) {
-  constexpr int kMostShards = 16;
-  const MemoryBudget gpu = BudgetOnGpus(1, kMostShards);
+  constexpr int kMaxShards = 16;
+  const MemoryBudget gpu = BudgetOnGpus(1, kMaxShards);
   EXPECT_LE(gpu.total(), 6 * 1024 * kMiB);
   EXPECT_LE(gpu.base + gpu.slots + gpu.receive, 2 * 1024 * kMiB) << "at the start";
-  const std::uint64_t further = BudgetOnGpus(2, kMostShards).total() - gpu.total();
+  const std::uint64_t further = BudgetOnGpus(2, kMaxShards).total() - gpu.total();
   EXPECT_GT(further, 1638 * kMiB) << "1.6 GiB";
   EXPECT_LE(further, 1741 * kMiB) << "1.7 GiB";
-  EXPECT_LE(BudgetOf({}, {.host_bytes = 16 * kMiB, .slot_bytes = kMiB / 2, .shards = kMostShards}).total(),
+  EXPECT_LE(BudgetOf({}, {.host_bytes = 16 * kMiB, .slot_bytes = kMiB / 2, .shards = kMaxShards}).total(),
             4 * 1024 * kMiB);
 }
 

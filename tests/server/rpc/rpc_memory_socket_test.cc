@@ -156,7 +156,7 @@ TEST_F(MemorySocketTest, AWrongArgumentLosesNoOtherMemory) {
 
 // Both limits, on the registrations of a connection and on those of all.
 TEST_F(MemorySocketTest, RegistrationsAreLimitedInNumber) {
-  constexpr std::size_t kMostOfAll = 4096;
+  constexpr std::size_t kMaxOfAll = 4096;
   const int fd = Memfd(1, true, F_SEAL_SHRINK);
   std::vector<MemoryConnection> connections;
   std::vector<RegisteredMemory> registrations;
@@ -165,7 +165,7 @@ TEST_F(MemorySocketTest, RegistrationsAreLimitedInNumber) {
     if (registered.ok()) registrations.push_back(*std::move(registered));
     return std::string(registered.status().message());
   };
-  while (registrations.size() < kMostOfAll) {
+  while (registrations.size() < kMaxOfAll) {
     auto connection = MemoryConnection::Open(path_);
     ASSERT_TRUE(connection.ok()) << connection.status();
     for (std::size_t i = 0; i < kMaxRegistrations; ++i) ASSERT_EQ(add(*connection), "");

@@ -56,7 +56,7 @@ class RpcShardTest : public testing::Test {
 
   // On the shard's thread: starts a slot, of which the holder awaits the end.
   void StartAwaited(absl::Duration poll) {
-    SlotShare& slots = shard_->core().slots();
+    SlotPool& slots = shard_->core().slots();
     kernels::Slot* const slot = slots.Take(holder_);
     ASSERT_NE(slot, nullptr);
     ASSERT_TRUE(slots.Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024), {.poll = poll}).ok());

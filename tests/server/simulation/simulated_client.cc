@@ -21,7 +21,7 @@ using Kind = Admission::Kind;
 
 // While a call waits for a slot, another may start the one that it holds, and one more if it is ahead. One of
 // another party may for each call of the waiting one's party that is ahead of it.
-constexpr int kMostStartsOfOther = 2;
+constexpr int kMaxStartsOfOther = 2;
 
 absl::string_view HostOf(absl::string_view peer) { return peer.substr(0, peer.find_last_of(':')); }
 
@@ -121,7 +121,7 @@ void SimulatedClient::ReportBreak() {
   undelivered_ = false;
   if (std::exchange(keeps_its_place_, false)) GiveUpPlace();
   const bool was_answered = answered_;
-  call_->OnLeft();
+  call_->OnDisconnected();
   if (was_answered) ledger_.arrays.OnNotDelivered(put_);
   Expect(answered_, "not answered when the client left");
   shard_.AfterEvent();
@@ -167,7 +167,7 @@ void SimulatedClient::OnOwnStart(bool failed) {
 void SimulatedClient::OnStartOfOther(std::uint64_t other, bool same_party, int party_size) {
   if (!waits_for_slot_ || reading_ || answered_) return;
   const int ahead = same_party ? 1 : party_size;
-  Expect(++starts_of_others_[other] <= kMostStartsOfOther * ahead,
+  Expect(++starts_of_others_[other] <= kMaxStartsOfOther * ahead,
          "another starts slots again and again while it waits");
 }
 
@@ -184,7 +184,7 @@ void SimulatedClient::Check() {
 }
 
 bool SimulatedClient::IsMessageLetGo() const {
-  const SlotShare& slots = shard_.slots();
+  const SlotPool& slots = shard_.slots();
   const bool has_pieces = !shard_.service().backend.piece_memory().empty() && slots.free() < slots.size();
   return message_.expired() || has_pieces;
 }

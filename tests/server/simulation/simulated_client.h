@@ -68,7 +68,8 @@ class SimulatedClient : private Transport {
   void Begin();
   bool CanSay() const;
   void Say(Random& random);
-  // The connection breaks. The call hears of it by an end of messages, by OnLeft, or both, in any order.
+  // The connection breaks. The call hears of it by an end of messages, by OnDisconnected, or both, in any
+  // order.
   void Break() { gone_ = true; }
   bool CanReportBreak() const { return gone_ && call_.has_value(); }
   void ReportBreak();

@@ -130,7 +130,7 @@ void World::TimePasses(absl::Duration time) {
       shard.shard->OnTick();
     }
     shard.shard->BeforeWaiting();
-    const SlotShare& slots = shard.shard->slots();
+    const SlotPool& slots = shard.shard->slots();
     // Of several devices, it may be another's that is free.
     ledger_.Expect(slots.waiting() == 0 || slots.free() == 0 || (devices_ > 1 && slots.free() < slots.size()),
                    "a slot is free and somebody waits");
@@ -244,7 +244,7 @@ void World::Check() {
                      ledger_.Inside(Admission::Kind::kReduction) + ledger_.Inside(Admission::Kind::kMerge),
                  "admission does not count the calls in progress");
   for (const SimulatedShard& shard : shards_) {
-    const SlotShare& slots = shard.shard->slots();
+    const SlotPool& slots = shard.shard->slots();
     const auto in_progress =
         std::count_if(clients_.begin(), clients_.end(), [&](const SimulatedClient& client) {
           return client.begun() && !client.answered() && &client.shard() == shard.shard.get();

@@ -132,7 +132,7 @@ World::~World() = default;
 void World::MakeOneFarAhead() {
   const auto party = [](std::size_t host) { return PartyOf(kAnonymous, PeerOf(host)); };
   const std::size_t ahead = Below(random_, kHosts);
-  service_.tags.Charge(service_.tags.Join(party(ahead)), PartyTags::kMostBehind);
+  service_.tags.Charge(service_.tags.Join(party(ahead)), PartyTags::kMaxBehind);
   service_.tags.Leave(party(ahead));
   for (SimulatedShard& shard : shards_) {
     for (std::size_t host = 0; host < kHosts; ++host) {

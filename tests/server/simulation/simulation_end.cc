@@ -14,7 +14,7 @@ namespace {
 
 // In each round of the fair end everybody has a turn. A stream has fewer than a dozen messages and needs
 // fewer than a dozen slots; there are at most 8.
-constexpr int kMostRounds = 200;
+constexpr int kMaxRounds = 200;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void World::Settle() {
   for (int round = 0; !AllAnswered() && ledger_.violation.empty(); ++round) {
     for (const SimulatedClient& client : clients_) {
       if (client.answered() || client.is_silent()) continue;
-      ledger_.Expect(round < kMostRounds, client.script().method + " is never answered: " + client.State());
+      ledger_.Expect(round < kMaxRounds, client.script().method + " is never answered: " + client.State());
     }
     std::shuffle(order.begin(), order.end(), random_);
     for (const std::size_t client : order) {
@@ -89,7 +89,7 @@ void World::CheckEnd() {
     if (client.CanForget()) client.Forget();
   }
   for (const SimulatedShard& shard : shards_) {
-    const SlotShare& slots = shard.shard->slots();
+    const SlotPool& slots = shard.shard->slots();
     ledger_.Expect(slots.waiting() == 0, "somebody still waits for a slot");
     if (device_hangs_) continue;
     ledger_.Expect(slots.free() == slots.size(), "a slot is lost");

@@ -61,15 +61,15 @@ class Bench {
       : flags_(flags), pool_(std::max<std::size_t>(2 * flags.total_bytes, 16 * cache_bytes) + kSpareBytes) {
     Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     Check(cudaMalloc(reinterpret_cast<void**>(&temporary_), kTemporaryBytes), "temporary storage");
-    Check(cudaMalloc(reinterpret_cast<void**>(&out_), kMostSegments * 16), "results");
-    auto reducer = DeviceSegmentReducer::Create(kMostSegments * kMostColumns * 8);
+    Check(cudaMalloc(reinterpret_cast<void**>(&out_), kMaxSegments * 16), "results");
+    auto reducer = DeviceSegmentReducer::Create(kMaxSegments * kMaxColumns * 8);
     if (!reducer.ok()) Check(cudaErrorMemoryAllocation, reducer.status().ToString().c_str());
     reducer_ = *std::move(reducer);
     pool_.FillWith(RandomData::kBits);
   }
 
   void Run(const ReductionPlan& reduction, std::uint64_t segment_bytes) {
-    const SegmentCut cut = {.segment_count = std::min(flags_.total_bytes / segment_bytes, kMostSegments),
+    const SegmentCut cut = {.segment_count = std::min(flags_.total_bytes / segment_bytes, kMaxSegments),
                             .length = segment_bytes / reduction.element_bytes()};
     const std::uint64_t bytes = cut.segment_count * segment_bytes;
     CheckAgainstHost(reduction, cut);
@@ -106,8 +106,8 @@ class Bench {
   }
 
  private:
-  static constexpr std::uint64_t kMostSegments = std::uint64_t{1} << 20;
-  static constexpr std::size_t kMostColumns = 6;
+  static constexpr std::uint64_t kMaxSegments = std::uint64_t{1} << 20;
+  static constexpr std::size_t kMaxColumns = 6;
   static constexpr std::size_t kTemporaryBytes = std::size_t{64} << 20;
   static constexpr std::size_t kSpareBytes = 4096;  // behind an array that begins further on
 

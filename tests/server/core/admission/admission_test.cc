@@ -104,15 +104,15 @@ TEST(AdmissionTest, PlacesAreShortWhenTheLastEighthIsUsed) {
   std::vector<Admission::Ticket> tickets;
   for (const Kind kind : {Kind::kReduction, Kind::kMerge}) {
     for (int i = 0; i < 14; ++i) {
-      EXPECT_FALSE(admission.IsShort(kind)) << i;
+      EXPECT_FALSE(admission.IsNearlyFull(kind)) << i;
       tickets.push_back(*admission.Enter(kind));
     }
-    EXPECT_TRUE(admission.IsShort(kind));
+    EXPECT_TRUE(admission.IsNearlyFull(kind));
   }
-  EXPECT_TRUE(admission.IsShort(Kind::kArray)) << "which share those of reductions";
-  EXPECT_FALSE(admission.IsShort(Kind::kSmall));
+  EXPECT_TRUE(admission.IsNearlyFull(Kind::kArray)) << "which share those of reductions";
+  EXPECT_FALSE(admission.IsNearlyFull(Kind::kSmall));
   tickets.clear();
-  EXPECT_FALSE(admission.IsShort(Kind::kArray));
+  EXPECT_FALSE(admission.IsNearlyFull(Kind::kArray));
 }
 
 TEST(AdmissionTest, ATicketIsGivenBackOnce) {

@@ -102,7 +102,7 @@ TEST_F(ExpectedMessagesTest, NothingIsExpectedBeforeTheClientCanSend) {
 TEST_F(ExpectedMessagesTest, NobodyIsHeldForLongerThanTheBytesThatCame) {
   constexpr std::uint64_t little = 400 << 10;
   const absl::Duration credit_of_one = little * Turns::kHeldPerByte;
-  ASSERT_GT(credit_of_one, Turns::kLeastPatience);
+  ASSERT_GT(credit_of_one, Turns::kMinPatience);
   ASSERT_LT(credit_of_one, Turns::kPatience);
   Send(little);
   EXPECT_EQ(Served(), 0);
@@ -110,7 +110,7 @@ TEST_F(ExpectedMessagesTest, NobodyIsHeldForLongerThanTheBytesThatCame) {
 }
 
 TEST_F(ExpectedMessagesTest, WhoSendsLittleIsNotExpected) {
-  const std::uint64_t little = Turns::kLeastPatience / Turns::kHeldPerByte / 10;
+  const std::uint64_t little = Turns::kMinPatience / Turns::kHeldPerByte / 10;
   for (int i = 0; i < 10; ++i) {
     Send(little);
     EXPECT_EQ(Served(), 1) << i;
@@ -130,7 +130,7 @@ TEST_F(ExpectedMessagesTest, TimeInWhichNothingCameCountsSeveralTimes) {
   const absl::Duration credit_of_one = std::int64_t{kBytes} * Turns::kHeldPerByte;
   absl::Duration credit = credit_of_one - Turns::kInVainFactor * Turns::kPatience;
   int unexpected = 0;
-  for (; credit + credit_of_one < Turns::kLeastPatience; ++unexpected) {
+  for (; credit + credit_of_one < Turns::kMinPatience; ++unexpected) {
     credit += credit_of_one;
     Send();
     EXPECT_EQ(Served(), 1) << unexpected;
@@ -148,7 +148,7 @@ TEST_F(ExpectedMessagesTest, TimeInWhichTheThreadDidNotRunIsNotCounted) {
   const std::uint64_t before = tags_.Start(own);
   now_ += absl::Hours(1);
   modest_->ExpectNothing();
-  EXPECT_EQ(tags_.Start(own) - before, (Turns::kPatience + Turns::kLeastPatience) / Turns::kHeldPerByte);
+  EXPECT_EQ(tags_.Start(own) - before, (Turns::kPatience + Turns::kMinPatience) / Turns::kHeldPerByte);
 }
 
 TEST_F(ExpectedMessagesTest, CreditIsKeptForAFewMessages) {
@@ -160,7 +160,7 @@ TEST_F(ExpectedMessagesTest, CreditIsKeptForAFewMessages) {
     ASSERT_TRUE(modest_->Ask(0));
     modest_->Expect();
   }
-  EXPECT_EQ(held, Turns::kMostCredit / Turns::kPatience);
+  EXPECT_EQ(held, Turns::kMaxCredit / Turns::kPatience);
 }
 
 TEST_F(ExpectedMessagesTest, WhatOthersAreHeldForCountsAsIfItHadCome) {
@@ -257,14 +257,14 @@ TEST_F(ExpectedMessagesTest, OthersGetALittleAllTheSame) {
   PartyTags::Tag& elsewhere = tags_.Join("greedy");
   int served = 0;
   std::uint64_t cost = 0;
-  while (served == 0 && cost <= 2 * Turns::kMostPassedOver * (kLarge + Turns::kMessageCost)) {
+  while (served == 0 && cost <= 2 * Turns::kMaxPassedOver * (kLarge + Turns::kMessageCost)) {
     tags_.Charge(elsewhere, kLarge);
     Send();
     cost += kBytes + Turns::kMessageCost;
     served = Served();
   }
   EXPECT_EQ(served, 1);
-  EXPECT_GE(cost, Turns::kMostPassedOver * (kLarge + Turns::kMessageCost));
+  EXPECT_GE(cost, Turns::kMaxPassedOver * (kLarge + Turns::kMessageCost));
   EXPECT_EQ(Served(), 0) << "the modest one is expected again";
 }
 
@@ -328,7 +328,7 @@ TEST_F(ExpectedMessagesTest, AnOverdueMessageEndsTheHold) {
   Send();
   EXPECT_EQ(Served(), 0);
   now_ += Turns::kPatience / 4;
-  ASSERT_TRUE(another.Ask(Turns::kMostPassedOver * (kLarge + Turns::kMessageCost)));
+  ASSERT_TRUE(another.Ask(Turns::kMaxPassedOver * (kLarge + Turns::kMessageCost)));
   EXPECT_NE(turns_.held_until(), std::nullopt);
   EXPECT_EQ(Served(), 1);
   EXPECT_EQ(turns_.held_until(), std::nullopt);

@@ -32,13 +32,13 @@ TEST(PartyTagsTest, NoTagIsFurtherBehindThanTheMost) {
   PartyTags tags;
   PartyTags::Tag& busy = tags.Join("busy");
   PartyTags::Tag& silent = tags.Join("silent");
-  tags.Charge(busy, PartyTags::kMostBehind);
+  tags.Charge(busy, PartyTags::kMaxBehind);
   EXPECT_EQ(tags.Start(silent), 0);
   for (int i = 0; i < 100; ++i) tags.Charge(busy, kCost);
   const std::uint64_t present = tags.Start(busy) - kCost;
-  EXPECT_EQ(tags.Start(silent), present - PartyTags::kMostBehind);
+  EXPECT_EQ(tags.Start(silent), present - PartyTags::kMaxBehind);
   tags.Charge(silent, kCost);
-  EXPECT_EQ(tags.Start(silent), present - PartyTags::kMostBehind + kCost);
+  EXPECT_EQ(tags.Start(silent), present - PartyTags::kMaxBehind + kCost);
 }
 
 TEST(PartyTagsTest, WhoComesBackIsWhereItWas) {
@@ -53,24 +53,24 @@ TEST(PartyTagsTest, WhoComesBackIsWhereItWas) {
 TEST(PartyTagsTest, StrangersAreForgotten) {
   PartyTags tags;
   PartyTags::Tag& stays = tags.Join("stays");
-  tags.Charge(stays, 8 * PartyTags::kMostBehind);
+  tags.Charge(stays, 8 * PartyTags::kMaxBehind);
   tags.Charge(stays, kCost);
-  for (std::size_t i = 0; i < 10 * PartyTags::kMostAbsent; ++i) {
+  for (std::size_t i = 0; i < 10 * PartyTags::kMaxAbsent; ++i) {
     const std::string party = "stranger " + std::to_string(i);
     tags.Charge(tags.Join(party), 1);
     tags.Leave(party);
-    ASSERT_LE(tags.size(), PartyTags::kMostAbsent + 1);
+    ASSERT_LE(tags.size(), PartyTags::kMaxAbsent + 1);
   }
-  EXPECT_EQ(tags.Start(stays), 8 * PartyTags::kMostBehind + kCost);
+  EXPECT_EQ(tags.Start(stays), 8 * PartyTags::kMaxBehind + kCost);
 }
 
 TEST(PartyTagsTest, WhoIsThereIsNotForgottenHoweverLongItHasBeenSilent) {
   PartyTags tags;
   const PartyTags::Tag* const silent = &tags.Join("silent");
   PartyTags::Tag& busy = tags.Join("busy");
-  tags.Charge(busy, 8 * PartyTags::kMostBehind);
+  tags.Charge(busy, 8 * PartyTags::kMaxBehind);
   tags.Charge(busy, kCost);
-  for (std::size_t i = 0; i < 3 * PartyTags::kMostAbsent; ++i) {
+  for (std::size_t i = 0; i < 3 * PartyTags::kMaxAbsent; ++i) {
     const std::string party = "stranger " + std::to_string(i);
     tags.Join(party);
     tags.Leave(party);
@@ -84,7 +84,7 @@ TEST(PartyTagsTest, StrangersWhoHadNothingAreForgottenBeforeOneWhoHadMuch) {
   tags.Join("stays");
   tags.Charge(tags.Join("had much"), kCost);
   tags.Leave("had much");
-  for (std::size_t i = 0; i < PartyTags::kMostAbsent; ++i) {
+  for (std::size_t i = 0; i < PartyTags::kMaxAbsent; ++i) {
     const std::string party = "stranger " + std::to_string(i);
     tags.Join(party);
     tags.Leave(party);
@@ -95,12 +95,12 @@ TEST(PartyTagsTest, StrangersWhoHadNothingAreForgottenBeforeOneWhoHadMuch) {
 
 TEST(PartyTagsTest, OfThoseWhoHadSomethingNoMoreThanSoManyAreRemembered) {
   PartyTags tags;
-  for (std::size_t i = 0; i < 3 * PartyTags::kMostAbsent; ++i) {
+  for (std::size_t i = 0; i < 3 * PartyTags::kMaxAbsent; ++i) {
     const std::string party = "stranger " + std::to_string(i);
     tags.Charge(tags.Join(party), kCost);
     tags.Leave(party);
-    ASSERT_LE(tags.size(), PartyTags::kMostAbsent);
-    ASSERT_TRUE(tags.size() == i + 1 || i >= PartyTags::kMostAbsent) << i;
+    ASSERT_LE(tags.size(), PartyTags::kMaxAbsent);
+    ASSERT_TRUE(tags.size() == i + 1 || i >= PartyTags::kMaxAbsent) << i;
   }
 }
 

@@ -20,8 +20,8 @@ namespace {
 // Nothing is expected here: expected_messages_test.cc has that.
 const Clock kNoTime = [] { return absl::UnixEpoch(); };
 
-constexpr std::uint64_t kMostBytes = 4 << 20;
-constexpr std::uint64_t kMostCost = kMostBytes + Turns::kMessageCost;
+constexpr std::uint64_t kMaxBytes = 4 << 20;
+constexpr std::uint64_t kMaxCost = kMaxBytes + Turns::kMessageCost;
 
 // A party whose calls each ask again as soon as their message is taken, until the party pauses.
 struct BusyParty {
@@ -42,7 +42,7 @@ struct BusyParty {
   void Ask(std::size_t call) {
     // A message is charged to its party when it is taken, and costs nothing while it waits.
     while (!paused) {
-      const std::uint64_t bytes = random() % kMostBytes;
+      const std::uint64_t bytes = random() % kMaxBytes;
       waiting.push_back(bytes);
       if (!members[call].Ask(bytes)) return;
       waiting.pop_back();
@@ -71,8 +71,8 @@ TEST(TurnsTest, WhoIsAloneNeverWaits) {
   Turns turns(tags, kNoTime);
   BusyParty party(turns, "alone", 2, 1);
   for (int i = 0; i < 100; ++i) {
-    EXPECT_TRUE(party.members[0].Ask(kMostBytes));
-    EXPECT_TRUE(party.members[1].Ask(kMostBytes));
+    EXPECT_TRUE(party.members[0].Ask(kMaxBytes));
+    EXPECT_TRUE(party.members[1].Ask(kMaxBytes));
   }
   EXPECT_FALSE(turns.has_waiting());
 }
@@ -93,10 +93,10 @@ TEST(TurnsTest, PartiesGetTheSameWhateverTheNumberOfTheirCalls) {
     for (int i = 0; i < 2000; ++i) {
       turns.Serve();
       for (const BusyParty& party : parties) {
-        ASSERT_LE(Difference(party.cost, parties[0].cost), 2 * kMostCost);
+        ASSERT_LE(Difference(party.cost, parties[0].cost), 2 * kMaxCost);
       }
     }
-    EXPECT_GT(parties[0].cost, 100 * kMostCost);
+    EXPECT_GT(parties[0].cost, 100 * kMaxCost);
   }
 }
 
@@ -110,9 +110,9 @@ TEST(TurnsTest, WhatIsChargedLaterCountsLikeBytes) {
   dear.Begin();
   for (int i = 0; i < 2000; ++i) {
     turns.Serve();
-    ASSERT_LE(Difference(plain.cost, dear.cost), 2 * (kMostCost + dear.extra));
+    ASSERT_LE(Difference(plain.cost, dear.cost), 2 * (kMaxCost + dear.extra));
   }
-  EXPECT_GT(plain.cost, 100 * kMostCost);
+  EXPECT_GT(plain.cost, 100 * kMaxCost);
 }
 
 TEST(TurnsTest, SilenceEarnsLittle) {
@@ -123,10 +123,10 @@ TEST(TurnsTest, SilenceEarnsLittle) {
   busy.Begin();
   for (int i = 0; i < 1000; ++i) turns.Serve();
   const std::uint64_t before = busy.cost;
-  ASSERT_GT(before, 100 * kMostCost);
+  ASSERT_GT(before, 100 * kMaxCost);
   seldom.Begin();
   for (int i = 0; i < 1000; ++i) turns.Serve();
-  EXPECT_LE(Difference(busy.cost - before, seldom.cost), PartyTags::kMostBehind + 2 * kMostCost);
+  EXPECT_LE(Difference(busy.cost - before, seldom.cost), PartyTags::kMaxBehind + 2 * kMaxCost);
 }
 
 // One has calls on both shards, the other a single one on one of them: it has that shard to itself, and so
@@ -148,9 +148,9 @@ TEST(TurnsTest, APartyOnFewShardsGetsAsMuchOfAllAsAnother) {
     second.Serve();
   }
   const std::uint64_t greedy = greedy_on_first.cost + greedy_on_second.cost;
-  EXPECT_GT(greedy, 100 * kMostCost);
+  EXPECT_GT(greedy, 100 * kMaxCost);
   EXPECT_GT(static_cast<double>(modest.cost), 0.9 * static_cast<double>(greedy));
-  EXPECT_LE(modest.cost, greedy + 2 * kMostCost) << "nor does it get more";
+  EXPECT_LE(modest.cost, greedy + 2 * kMaxCost) << "nor does it get more";
 }
 
 TEST(TurnsTest, AMessageOfWhoHadLessDoesNotWaitForThoseOfOthers) {
@@ -162,10 +162,10 @@ TEST(TurnsTest, AMessageOfWhoHadLessDoesNotWaitForThoseOfOthers) {
   turns.Serve();
   ASSERT_TRUE(turns.has_waiting());
   std::uint64_t cost = 0;
-  while (modest.members[0].Ask(kMostBytes)) cost += kMostCost;
+  while (modest.members[0].Ask(kMaxBytes)) cost += kMaxCost;
   EXPECT_GT(cost, 0);
   EXPECT_GT(cost, greedy.cost) << "only now it had more";
-  EXPECT_LE(cost, greedy.cost + kMostCost);
+  EXPECT_LE(cost, greedy.cost + kMaxCost);
 }
 
 TEST(TurnsTest, EventsAreLookedForBetweenTurns) {
@@ -230,10 +230,10 @@ TEST(TurnsTest, WhoIsNextByNowDoesNotPassThoseOfItsParty) {
   for (int i = 0; i < 3; ++i) {
     members.emplace_back(turns, "party", [&served, i] { served.push_back(i); });
   }
-  EXPECT_TRUE(members[0].Ask(kMostBytes));
-  EXPECT_FALSE(members[1].Ask(kMostBytes));
-  tags.Charge(elsewhere, 2 * kMostCost);
-  EXPECT_FALSE(members[2].Ask(kMostBytes)) << "another one of its party came before";
+  EXPECT_TRUE(members[0].Ask(kMaxBytes));
+  EXPECT_FALSE(members[1].Ask(kMaxBytes));
+  tags.Charge(elsewhere, 2 * kMaxCost);
+  EXPECT_FALSE(members[2].Ask(kMaxBytes)) << "another one of its party came before";
   while (turns.has_waiting()) turns.Serve();
   EXPECT_EQ(served, (std::vector<int>{1, 2}));
 }
@@ -248,10 +248,10 @@ TEST(TurnsTest, OthersGetALittleOfWhoeverIsBehind) {
   modest.Begin();
   for (int i = 0; i < 10'000; ++i) {
     turns.Serve();
-    tags.Charge(elsewhere, 4 * kMostCost);
+    tags.Charge(elsewhere, 4 * kMaxCost);
   }
-  EXPECT_GT(greedy.cost, modest.cost / (2 * Turns::kMostPassedOver));
-  EXPECT_LT(greedy.cost, modest.cost / (Turns::kMostPassedOver / 4));
+  EXPECT_GT(greedy.cost, modest.cost / (2 * Turns::kMaxPassedOver));
+  EXPECT_LT(greedy.cost, modest.cost / (Turns::kMaxPassedOver / 4));
 }
 
 // One call of a modest party on a shard where others always have messages. The modest one stays far behind
@@ -262,7 +262,7 @@ class OneInARowTest : public ::testing::Test {
   static constexpr std::uint64_t kLarge = 8 << 20;
   static constexpr std::uint64_t kBytes = 256 << 10;
   static constexpr std::uint64_t kCost = kBytes + Turns::kMessageCost;
-  static constexpr std::uint64_t kMostCostInARow = Turns::kMostPassedOver * (kLarge + Turns::kMessageCost);
+  static constexpr std::uint64_t kMaxCostInARow = Turns::kMaxPassedOver * (kLarge + Turns::kMessageCost);
 
   void Greet() {
     greedy_.emplace_back(turns_, "greedy", [this] { ++greedy_served_; });
@@ -290,7 +290,7 @@ class OneInARowTest : public ::testing::Test {
 TEST_F(OneInARowTest, AfterMuchOfOnePartyAMessageOfAnotherIsNext) {
   for (int i = 0; i < 10; ++i) Greet();
   ASSERT_TRUE(turns_.has_waiting());
-  for (std::uint64_t cost = 0; cost < kMostCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
+  for (std::uint64_t cost = 0; cost < kMaxCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
   EXPECT_FALSE(Ask());
   EXPECT_EQ(Served(), 1);
   EXPECT_EQ(Served(), 0) << "it is the modest one's turn again";
@@ -299,7 +299,7 @@ TEST_F(OneInARowTest, AfterMuchOfOnePartyAMessageOfAnotherIsNext) {
 
 TEST_F(OneInARowTest, WhoAsksMeanwhileTakesNoTimeFromItsFirst) {
   while (!turns_.has_waiting()) Greet();
-  for (std::uint64_t cost = 0; cost < kMostCostInARow; cost += kCost) {
+  for (std::uint64_t cost = 0; cost < kMaxCostInARow; cost += kCost) {
     ASSERT_TRUE(Ask()) << cost;
     Greet();
   }
@@ -308,7 +308,7 @@ TEST_F(OneInARowTest, WhoAsksMeanwhileTakesNoTimeFromItsFirst) {
 
 TEST_F(OneInARowTest, WhatAPartyHadWhileNobodyWaitedDoesNotCount) {
   const Turns::Member silent(turns_, "greedy", [] {});  // the party is there, and has nothing to ask
-  for (std::uint64_t cost = 0; cost < 2 * kMostCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
+  for (std::uint64_t cost = 0; cost < 2 * kMaxCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
   while (!turns_.has_waiting()) Greet();
   EXPECT_TRUE(Ask());
 }
@@ -318,16 +318,16 @@ TEST_F(OneInARowTest, SeveralWhoAreBehindPassOthersOverNoLonger) {
   Turns::Member another(turns_, "another", [] {});
   for (int i = 0; i < 10; ++i) Greet();
   std::uint64_t cost = 0;
-  while (cost < 2 * kMostCostInARow && (cost / kCost % 2 == 0 ? Ask() : another.Ask(kBytes))) cost += kCost;
-  EXPECT_GE(cost, kMostCostInARow);
-  EXPECT_LE(cost, kMostCostInARow + kCost);
+  while (cost < 2 * kMaxCostInARow && (cost / kCost % 2 == 0 ? Ask() : another.Ask(kBytes))) cost += kCost;
+  EXPECT_GE(cost, kMaxCostInARow);
+  EXPECT_LE(cost, kMaxCostInARow + kCost);
   EXPECT_EQ(Served(), 1);
 }
 
 TEST_F(OneInARowTest, WhatWaitedBehindOneThatLeftWaitsAnew) {
   for (int i = 0; i < 10; ++i) Greet();
   ASSERT_TRUE(turns_.has_waiting());
-  for (std::uint64_t cost = 0; cost < kMostCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
+  for (std::uint64_t cost = 0; cost < kMaxCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
   while (turns_.has_waiting() && greedy_.size() > 5) greedy_.pop_front();
   EXPECT_TRUE(turns_.has_waiting());
   EXPECT_TRUE(Ask());
@@ -341,7 +341,7 @@ TEST_F(OneInARowTest, OnlyTheFirstThatWaitsTakesItsTimeAlong) {
     while (!turns_.has_waiting()) Greet();
     Greet();  // behind the one that waits
     while (greedy_.size() > 2) greedy_.pop_front();
-    for (std::uint64_t cost = 0; cost < kMostCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
+    for (std::uint64_t cost = 0; cost < kMaxCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
     if (first_leaves) {
       greedy_.pop_front();
     } else {
@@ -356,7 +356,7 @@ TEST_F(OneInARowTest, OnlyTheFirstThatWaitsTakesItsTimeAlong) {
 TEST_F(OneInARowTest, WhoLeavesAndComesAgainWaitsAnew) {
   Greet();
   while (!turns_.has_waiting()) Greet();
-  for (std::uint64_t cost = 0; cost < kMostCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
+  for (std::uint64_t cost = 0; cost < kMaxCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
   greedy_.clear();
   Greet();
   EXPECT_TRUE(Ask());

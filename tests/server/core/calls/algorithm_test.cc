@@ -11,8 +11,8 @@
 
 #include "kernels/error.h"
 #include "server/core/calls/merge.h"
+#include "server/core/calls/reduce_session.h"
 #include "server/core/calls/server_info.h"
-#include "server/core/calls/session.h"
 #include "server/core/wire/operator_names.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
@@ -36,14 +36,14 @@ class AlgorithmTest : public testing::Test {
   absl::StatusOr<v1::Reduction> Run(const std::vector<v1::ReduceRequest>& requests, bool slow = false) {
     std::vector<Message> messages;
     for (const v1::ReduceRequest& request : requests) messages.push_back(MessageOf(request));
-    return DriveSession(service_, share_, messages, [&] {
-      if (slow) CallInLoans(share_);
+    return DriveSession(service_, pool_, messages, [&] {
+      if (slow) RevokeLoans(pool_);
     });
   }
 
   // By the header alone: nothing of the array has been taken.
   void ExpectRefused(const v1::ReduceRequest& header, absl::StatusCode code, const std::string& reason) {
-    SessionDriver driver(service_, share_);
+    SessionDriver driver(service_, pool_);
     driver.OnMessage(MessageOf(header));
     ASSERT_TRUE(driver.ended());
     const absl::Status status = driver.result().status();
@@ -53,7 +53,7 @@ class AlgorithmTest : public testing::Test {
 
   FakeBackend backend_;
   Service service_;
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
 };
 
 TEST_F(AlgorithmTest, NamesGoThereAndBack) {
@@ -82,7 +82,7 @@ TEST_F(AlgorithmTest, TheDeviceReducesEveryElement) {
       EXPECT_EQ(response->element_count(), n);
       EXPECT_GT(backend_.behaviour.starts, before);
       EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
-      EXPECT_EQ(share_.free(), share_.size());
+      EXPECT_EQ(pool_.free(), pool_.size());
     }
   }
   EXPECT_EQ(backend_.behaviour.elements, 2 * (1 + 1023 + 1024 + 1025 + 50001));
@@ -105,25 +105,25 @@ TEST_F(AlgorithmTest, AFailureOnTheTailGivesTheSlotBack) {
     const std::vector<std::int32_t> elements(10);
     const auto response = Run({NamedHeader(v1::ALGORITHM_LAST_BLOCK), Chunk(elements), Commit(10, 40)});
     EXPECT_EQ(kernels::ErrorReason(response.status()), "DEVICE_LOST");
-    EXPECT_EQ(share_.free(), share_.size());
+    EXPECT_EQ(pool_.free(), pool_.size());
   }
 }
 
 // All of the array has come, and it waits for a slot for its last elements.
 TEST_F(AlgorithmTest, TheTailWaitsForASlot) {
   backend_.behaviour.SetBlocked(true);
-  SessionDriver driver(service_, share_);
+  SessionDriver driver(service_, pool_);
   driver.OnMessage(MessageOf(NamedHeader(v1::ALGORITHM_LAST_BLOCK)));
   driver.OnMessage(MessageOf(Chunk(std::vector<std::int32_t>(2 * 16384 + 7, 1))));
   driver.OnMessage(MessageOf(Commit(2 * 16384 + 7, 8 * 16384 + 28)));
-  EXPECT_EQ(share_.waiting(), 1u);
+  EXPECT_EQ(pool_.waiting(), 1u);
   driver.OnEnd();
-  EXPECT_EQ(driver.need(), Session::Need::kDevice);
+  EXPECT_EQ(driver.need(), ReduceSession::Need::kDevice);
   backend_.behaviour.Finish(1);
-  share_.Poll();
-  EXPECT_EQ(share_.in_flight(), 2u);
+  pool_.Poll();
+  EXPECT_EQ(pool_.in_flight(), 2u);
   backend_.behaviour.FinishAll();
-  share_.Poll();
+  pool_.Poll();
   ASSERT_TRUE(driver.ended() && driver.result().ok());
   EXPECT_EQ(driver.result()->results(0).int64_value(), 2 * 16384 + 7);
 }
@@ -136,7 +136,7 @@ TEST_F(AlgorithmTest, ADeviceWithoutItRefusesAtTheHeader) {
 
   v1::ReduceArrayRequest request;
   *request.mutable_spec() = NamedHeader(v1::ALGORITHM_GRID_STRIDE).header().spec();
-  const absl::Status status = DriveArray(service_, share_, MessageOf(request)).status();
+  const absl::Status status = DriveArray(service_, pool_, MessageOf(request)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(kernels::ErrorReason(status), "UNSUPPORTED_ALGORITHM");
 }

@@ -36,8 +36,8 @@ TEST_F(CallEventsTest, WhoAsksIsToldOfItsAdmissionAndNobodyElse) {
   EXPECT_GT(calls.size(), 1u);
   EXPECT_EQ(calls.back().Reason(), "TOO_MANY_REDUCTIONS");
   calls.pop_back();
-  for (Caller& call : calls) call.call().OnLeft();
-  silent.call().OnLeft();
+  for (Caller& call : calls) call.call().OnDisconnected();
+  silent.call().OnDisconnected();
 }
 
 TEST_F(CallEventsTest, AWatchBeginsWhenItsClientCanSendNoMore) {
@@ -49,7 +49,7 @@ TEST_F(CallEventsTest, AWatchBeginsWhenItsClientCanSendNoMore) {
   EXPECT_EQ(watch.sent(), 1);
   Wait(absl::Hours(10));
   EXPECT_FALSE(watch.answered());
-  watch.call().OnLeft();
+  watch.call().OnDisconnected();
 }
 
 TEST_F(CallEventsTest, AWatchThatSaysMoreThanItsRequestIsRefused) {
@@ -97,7 +97,7 @@ TEST_F(CallEventsTest, AMessageMayTakeItsTimeUntilPlacesAreShort) {
     EXPECT_EQ(count_ended(), 1) << "as many as are too many: " << method;
     EXPECT_FALSE(last.answered());
     EXPECT_EQ(calls.front().Reason(), "IDLE");
-    for (Caller& call : calls) call.call().OnLeft();
+    for (Caller& call : calls) call.call().OnDisconnected();
   }
 }
 
@@ -113,7 +113,7 @@ TEST_F(CallEventsTest, WatchesThatHaveNotBegunHaveThePlacesOfProbes) {
     watches[i].HalfClose();
   }
   EXPECT_FALSE(Caller(shard_, kWatch).answered()) << "those that have begun have other places";
-  for (Caller& watch : watches) watch.call().OnLeft();
+  for (Caller& watch : watches) watch.call().OnDisconnected();
 }
 
 TEST_F(CallEventsTest, ThereArePlacesForSoManyWatches) {
@@ -126,7 +126,7 @@ TEST_F(CallEventsTest, ThereArePlacesForSoManyWatches) {
   EXPECT_EQ(watches.back().Reason(), "TOO_MANY_CALLS");
   watches.pop_back();
   EXPECT_FALSE(watches.back().answered());
-  for (Caller& watch : watches) watch.call().OnLeft();
+  for (Caller& watch : watches) watch.call().OnDisconnected();
 }
 
 // A client that does not take its answer could go on sending.
@@ -176,7 +176,7 @@ TEST_F(CallEventsTest, OnlyReductionsAndMergesArePartsOfArrays) {
   EXPECT_FALSE(service_.admission.AwaitsCalls(now_)) << "a drain would wait for them";
   Caller merge(shard_, kMerge);
   EXPECT_TRUE(service_.admission.AwaitsCalls(now_));
-  watch.call().OnLeft();
+  watch.call().OnDisconnected();
 }
 
 // A server that drains waits for what its client makes of it.
@@ -192,7 +192,7 @@ TEST_F(CallEventsTest, AMergedStateIsWaitedForAndAMergedValueIsNot) {
     EXPECT_EQ(merge.Reason(), "");
     EXPECT_EQ(service_.admission.IsQuiet(now_), !returns_state);
     EXPECT_TRUE(service_.admission.IsQuiet(now_ + kMergeWait));
-    merge.call().OnLeft();
+    merge.call().OnDisconnected();
   }
 }
 
@@ -211,7 +211,7 @@ TEST_F(CallEventsTest, ObserversHearWhatWasMerged) {
   const auto merge = [&] {
     Caller caller(shard_, kMerge);
     caller.Say(request.SerializeAsString());
-    caller.call().OnLeft();
+    caller.call().OnDisconnected();
     return std::pair(caller.Reason(), records.last);
   };
   using Operators = std::vector<std::string>;
@@ -253,7 +253,7 @@ TEST_F(CallEventsTest, NoArrayIsKeptWhoseBytesCannotBeCounted) {
     Caller put(shard_, "/warpfold.v1.ArrayService/PutArray");
     put.Say(request.SerializeAsString());
     EXPECT_EQ(put.Reason(), "ARRAY_TOO_LARGE");
-    put.call().OnLeft();
+    put.call().OnDisconnected();
   }
   EXPECT_EQ(service_.residents.room().free_bytes, kPoolBytes);
 }

@@ -80,7 +80,7 @@ TEST_F(CallTurnsTest, WhoHasLessIsExpectedOnceItCanSend) {
   greet();
   EXPECT_TRUE(is_held()) << "its array is expected";
 
-  stream.call().OnLeft();
+  stream.call().OnDisconnected();
   EXPECT_FALSE(shard_.turns().held_until().has_value()) << "it has left";
   // The device works on it for long.
   backend_.behaviour.SetBlocked(true);
@@ -92,10 +92,10 @@ TEST_F(CallTurnsTest, WhoHasLessIsExpectedOnceItCanSend) {
   stream_that_ends.HalfClose();
   EXPECT_FALSE(stream_that_ends.answered());
   EXPECT_FALSE(shard_.turns().held_until().has_value()) << "no message will come";
-  stream_that_ends.call().OnLeft();
+  stream_that_ends.call().OnDisconnected();
 
   Caller last(shard_, kListArrays);
-  silent.call().OnLeft();
+  silent.call().OnDisconnected();
   last.Say("");
   EXPECT_TRUE(service_.tags.has_several());
   Wait(Turns::kPatience);

@@ -11,7 +11,7 @@
 
 #include "kernels/error.h"
 #include "proto/crc32c.h"
-#include "server/core/calls/session.h"
+#include "server/core/calls/reduce_session.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"
@@ -56,11 +56,11 @@ class ChecksumTest : public testing::Test {
     v1::ReduceRequest commit = Commit(data_.size() / 4, data_.size());
     if (crc32c.has_value()) commit.mutable_commit()->set_crc32c(*crc32c);
     messages.push_back(MessageOf(commit));
-    const absl::StatusOr<v1::Reduction> reduction = DriveSession(service_, share_, messages);
+    const absl::StatusOr<v1::Reduction> reduction = DriveSession(service_, pool_, messages);
     if (reduction.ok()) {
       EXPECT_EQ(reduction->results(0).int64_value(), 30000LL * 30001 / 2);
     }
-    EXPECT_EQ(share_.free(), share_.size());
+    EXPECT_EQ(pool_.free(), pool_.size());
     return reduction.status();
   }
 
@@ -71,7 +71,7 @@ class ChecksumTest : public testing::Test {
 
   FakeBackend backend_;
   Service service_;
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
   std::string data_;
   std::uint32_t whole_ = 0;
 };
@@ -138,7 +138,7 @@ TEST_F(ChecksumTest, OfNothing) {
   v1::ReduceRequest commit = Commit(0, 0);
   commit.mutable_commit()->set_crc32c(0);
   const auto send = [&](const v1::ReduceRequest& chunk) {
-    return DriveSession(service_, share_, {MessageOf(HeaderOf(true)), MessageOf(chunk), MessageOf(commit)})
+    return DriveSession(service_, pool_, {MessageOf(HeaderOf(true)), MessageOf(chunk), MessageOf(commit)})
         .status();
   };
   EXPECT_TRUE(send(empty).ok());

@@ -83,18 +83,18 @@ class CutsTest : public testing::Test {
       messages.push_back(random_() % 2 == 0 ? MessageOf(std::move(bytes), {slice, middle})
                                             : heap_.MessageIn(bytes, {slice, middle}, random_() % 16));
     }
-    const absl::StatusOr<v1::Reduction> reduction = DriveSession(service_, share_, messages, [&] {
-      if (slow) CallInLoans(share_);
+    const absl::StatusOr<v1::Reduction> reduction = DriveSession(service_, pool_, messages, [&] {
+      if (slow) RevokeLoans(pool_);
     });
     EXPECT_TRUE(reduction.ok()) << reduction.status();
-    EXPECT_EQ(share_.free(), share_.size());
+    EXPECT_EQ(pool_.free(), pool_.size());
     return reduction.ok() ? reduction->state().SerializeAsString() : "";
   }
 
   PieceHeap heap_;
   std::unique_ptr<kernels::Backend> backend_;
   Service service_;
-  SlotShare share_{SlotsOf(*backend_)};
+  SlotPool pool_{SlotsOf(*backend_)};
   std::mt19937 random_{3};  // NOLINT(cert-msc51-cpp): the same cuts on every run
 };
 

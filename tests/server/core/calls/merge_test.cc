@@ -31,7 +31,7 @@ class MergeTest : public testing::Test {
     header.mutable_header()->set_first_element(first);
     header.mutable_header()->set_return_state(true);
     const auto reduction = DriveSession(
-        service_, share_,
+        service_, pool_,
         {MessageOf(header), MessageOf(Chunk(elements.data() + first, n * 4)), MessageOf(Commit(n, n * 4))});
     EXPECT_TRUE(reduction.ok()) << reduction.status();
     return reduction.value_or(v1::Reduction());
@@ -52,7 +52,7 @@ class MergeTest : public testing::Test {
 
   FakeBackend backend_;
   Service service_;
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
 };
 
 TEST_F(MergeTest, EqualsOnePass) {
@@ -157,7 +157,7 @@ class MergeAsTest : public MergeTest {
     header.mutable_header()->set_return_state(true);
     const std::uint64_t count = 12 / std::max(1u, made.matrix_shape().rows() * made.matrix_shape().columns());
     const auto reduction = DriveSession(
-        service_, share_, {MessageOf(header), MessageOf(Chunk(elements)), MessageOf(Commit(count, 48))});
+        service_, pool_, {MessageOf(header), MessageOf(Chunk(elements)), MessageOf(Commit(count, 48))});
     EXPECT_TRUE(reduction.ok()) << reduction.status();
     v1::MergeRequest request;
     *request.mutable_spec() = asked;

@@ -19,7 +19,7 @@
 #include "proto/crc32c.h"
 #include "proto/leaf.h"
 #include "server/core/calls/service.h"
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_pool.h"
 #include "server/core/wire/message.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
@@ -166,9 +166,9 @@ class MutationTest : public testing::Test {
       backend_.behaviour.ends_in_start = OneIn(random_, 2);
       service_.cpu_crossover_bytes = OneIn(random_, 2) ? 100 : 0;
       round(mutates);
-      share_.Poll();
-      ASSERT_EQ(share_.free(), share_.size()) << "slots are kept after stream " << mutated;
-      ASSERT_EQ(share_.waiting(), 0u) << "after stream " << mutated;
+      pool_.Poll();
+      ASSERT_EQ(pool_.free(), pool_.size()) << "slots are kept after stream " << mutated;
+      ASSERT_EQ(pool_.waiting(), 0u) << "after stream " << mutated;
     }
     EXPECT_EQ(backend_.behaviour.misuses, 0);
   }
@@ -202,7 +202,7 @@ class MutationTest : public testing::Test {
   Random random_{4711};  // NOLINT(cert-msc51-cpp): the same streams on every run
   FakeBackend backend_{2, 2 * kLeafBytes};
   Service service_{backend_, Limits{.max_stream_bytes = kMaxStreamBytes}, [] { return absl::UnixEpoch(); }};
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
 };
 
 }  // namespace warpfold::server

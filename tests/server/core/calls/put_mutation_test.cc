@@ -73,13 +73,13 @@ std::optional<std::string> PlainReading(const Messages& messages) {
 // Does for a PutSession what Call does, as SessionDriver for a Session.
 class PutDriver {
  public:
-  PutDriver(Service& service, SlotShare& share)
-      : share_(share), session_(service, share, [this] { OnProgress(); }) {}
+  PutDriver(Service& service, SlotPool& pool)
+      : pool_(pool), session_(service, pool, [this] { OnProgress(); }) {}
 
   void OnMessage(Message message) { Follow(session_.OnMessage(std::move(message))); }
   void OnEnd() { Follow(session_.OnEnd()); }
   void AwaitDevice() {
-    while (need_ == ArraySession::Need::kDevice) share_.Poll();
+    while (need_ == ArraySession::Need::kDevice) pool_.Poll();
   }
   PutSession& session() { return session_; }
   bool ended() const { return result_.has_value(); }
@@ -96,7 +96,7 @@ class PutDriver {
     session_.Release();
   }
 
-  SlotShare& share_;
+  SlotPool& pool_;
   PutSession session_;
   ArraySession::Need need_ = ArraySession::Need::kMessage;
   std::optional<absl::StatusOr<std::string>> result_;
@@ -118,7 +118,7 @@ TEST_F(PutMutationTest, WhatIsKeptIsWhatCame) {
     Messages messages = RandomStream(random_);
     if (mutates) Mutate(random_, messages);
     {
-      PutDriver driver(service_, share_);
+      PutDriver driver(service_, pool_);
       if (Send(driver, messages)) {
         const std::optional<std::string> deserved = PlainReading(messages);
         if (!mutates) {
@@ -134,7 +134,7 @@ TEST_F(PutMutationTest, WhatIsKeptIsWhatCame) {
         }
       }
     }
-    share_.Poll();  // who has left is still written for
+    pool_.Poll();  // who has left is still written for
     const ResidentArrays::Room room = service_.residents.room();
     ASSERT_EQ(room.free_bytes, room.bytes) << "room is kept";
   });

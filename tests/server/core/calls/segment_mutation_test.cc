@@ -127,7 +127,7 @@ TEST_F(SegmentMutationTest, SegmentsAreNeverAnsweredWrongly) {
   Play([&](bool mutates) {
     Messages messages = RandomStream(random_);
     if (mutates) Mutate(random_, messages);
-    SegmentDriver driver(service_, share_);
+    SegmentDriver driver(service_, pool_);
     if (!Send(driver, messages)) return;
     driver.TakeOutput();
     ASSERT_TRUE(driver.ended());

@@ -28,7 +28,7 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
   FakeBackend backend(2);
   ASSERT_TRUE(backend.OpenPieces(heap.memory()).ok());
   Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
-  SlotShare share(SlotsOf(backend));
+  SlotPool pool(SlotsOf(backend));
   std::mt19937 random(4);  // NOLINT(cert-msc51-cpp): the same cuts on every run
   for (int round = 0; round < 200; ++round) {
     SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM, v1::OPERATOR_ARGMAX}),
@@ -42,9 +42,9 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
     for (std::size_t& cut : cuts) cut = random() % (array.data.size() + 1);
     std::sort(cuts.begin(), cuts.end());
     const absl::StatusOr<SegmentRows> rows = DriveSegments(
-        service, share, array.Requests(cuts, 7),
+        service, pool, array.Requests(cuts, 7),
         [&] {
-          if (round % 2 == 0) CallInLoans(share);
+          if (round % 2 == 0) RevokeLoans(pool);
         },
         [&](const std::string& bytes) { return heap.MessageIn(bytes, {bytes.size() / 2}, random() % 16); });
     ASSERT_TRUE(rows.ok()) << rows.status();
@@ -58,7 +58,7 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
                           .data = std::string(40'000, '\1'),
                           .lengths = {5000, 5000}};
   {
-    SegmentDriver driver(service, share);
+    SegmentDriver driver(service, pool);
     for (const v1::ReduceSegmentsRequest& request : array.Requests({}, 2)) {
       driver.OnMessage(heap.MessageIn(request.SerializeAsString(), {}, 3));
     }
@@ -68,7 +68,7 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
   }
   EXPECT_EQ(heap.held(), 1u);
   backend.behaviour.SetBlocked(false);
-  share.Poll();
+  pool.Poll();
   EXPECT_EQ(heap.held(), 0u);
   EXPECT_EQ(backend.behaviour.misuses, 0);
 }
@@ -81,14 +81,14 @@ std::size_t PiecesOf(std::uint64_t rows, std::uint64_t length, bool is_ragged,
   FakeBackend backend(2);
   EXPECT_TRUE(backend.OpenPieces(heap.memory()).ok());
   Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
-  SlotShare share(SlotsOf(backend));
+  SlotPool pool(SlotsOf(backend));
   SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM, v1::OPERATOR_ARGMAX}),
                           .data = {},
                           .lengths = std::vector<std::uint64_t>(rows, length)};
   for (std::uint64_t i = 0; i < rows * length * 4; ++i) array.data.push_back(static_cast<char>(i * i / 7));
   if (!is_ragged) array.header.set_segment_length(length);
   const absl::StatusOr<SegmentRows> results = DriveSegments(
-      service, share, array.Requests(cuts, rows), [] {},
+      service, pool, array.Requests(cuts, rows), [] {},
       [&](const std::string& bytes) { return heap.MessageIn(bytes, {}, 8); });
   EXPECT_TRUE(results.ok() && *results == array.Expected()) << results.status();
   EXPECT_EQ(backend.behaviour.misuses, 0);
@@ -114,7 +114,7 @@ TEST(SegmentsDeviceTest, RowsOfAMessageAreOnePiece) {
 TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
   FakeBackend backend(2);
   Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
-  SlotShare share(SlotsOf(backend));
+  SlotPool pool(SlotsOf(backend));
   for (const bool is_ragged : {false, true}) {
     SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
                             .data = std::string(40'000, '\1'),
@@ -131,8 +131,8 @@ TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
     if (!is_ragged) request.mutable_header()->set_segment_length(1000);
     CountingHolder others;
     std::vector<kernels::Slot*> taken;
-    while (kernels::Slot* const slot = share.Take(others)) taken.push_back(slot);
-    SegmentDriver driver(service, share);
+    while (kernels::Slot* const slot = pool.Take(others)) taken.push_back(slot);
+    SegmentDriver driver(service, pool);
     driver.OnMessage(MessageOf(request));
     if (is_ragged) {
       v1::ReduceSegmentsRequest lengths;
@@ -144,7 +144,7 @@ TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
     driver.TakeOutput();
     EXPECT_EQ(driver.need(), ArraySession::Need::kDevice);
     ASSERT_FALSE(driver.ended()) << driver.status();
-    for (kernels::Slot* const slot : taken) share.Return(slot);
+    for (kernels::Slot* const slot : taken) pool.Return(slot);
     driver.AwaitDevice();
     driver.TakeOutput();
     if (is_ragged) driver.OnEnd();
@@ -153,7 +153,7 @@ TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
     ASSERT_TRUE(driver.ended());
     EXPECT_TRUE(driver.status().ok()) << driver.status();
     EXPECT_TRUE(driver.reader().rows() == array.Expected());
-    share.Leave(others);
+    pool.Leave(others);
   }
 }
 
@@ -162,7 +162,7 @@ int StartsOfKeptSegments(std::uint64_t count) {
   FakeBackend backend(4, /*slot_bytes=*/4 << 20);
   backend.behaviour.segment_capacity = count;
   Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
-  SlotShare share(SlotsOf(backend));
+  SlotPool pool(SlotsOf(backend));
   SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
                           .data = std::string(count * 4, '\1'),
                           .lengths = std::vector<std::uint64_t>(count, 1)};
@@ -175,7 +175,7 @@ int StartsOfKeptSegments(std::uint64_t count) {
   reference.set_token(service.memories.Add(std::make_shared<const NamedMemory>(
       std::vector<NamedMemory::Part>{{.memory = memory, .byte_count = array.data.size()}})));
   reference.set_element_count(count);
-  SegmentDriver driver(service, share);
+  SegmentDriver driver(service, pool);
   driver.OnMessage(MessageOf(request));
   driver.OnEnd();
   while (!driver.ended()) {
@@ -198,12 +198,12 @@ TEST(SegmentsDeviceTest, ManyResultsOfAKeptArrayComeInParts) {
 TEST(SegmentsDeviceTest, FailuresAndLeavers) {
   FakeBackend backend(2);
   Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
-  SlotShare share(SlotsOf(backend));
+  SlotPool pool(SlotsOf(backend));
   SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
                           .data = std::string(400'000, '\1'),
                           .lengths = {1000, 2000, 30'000, 50'000, 17'000}};
   const auto reason_of = [&] {
-    return ErrorReason(DriveSegments(service, share, array.Requests({}, 2)).status());
+    return ErrorReason(DriveSegments(service, pool, array.Requests({}, 2)).status());
   };
   EXPECT_EQ(reason_of(), "");
   backend.behaviour.fail_start = true;
@@ -214,7 +214,7 @@ TEST(SegmentsDeviceTest, FailuresAndLeavers) {
   backend.behaviour.fail_wait = false;
   backend.behaviour.SetBlocked(true);
   {
-    SegmentDriver driver(service, share);
+    SegmentDriver driver(service, pool);
     for (const v1::ReduceSegmentsRequest& request : array.Requests({}, 2)) {
       if (driver.need() == ArraySession::Need::kMessage) driver.OnMessage(MessageOf(request));
     }
@@ -222,8 +222,8 @@ TEST(SegmentsDeviceTest, FailuresAndLeavers) {
     driver.session().Release();
   }
   backend.behaviour.SetBlocked(false);
-  share.Poll();
-  EXPECT_EQ(share.free(), share.size());
+  pool.Poll();
+  EXPECT_EQ(pool.free(), pool.size());
   EXPECT_EQ(reason_of(), "");
   EXPECT_EQ(backend.behaviour.starts, backend.behaviour.waits);
   EXPECT_EQ(backend.behaviour.misuses, 0);

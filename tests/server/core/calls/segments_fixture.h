@@ -84,24 +84,24 @@ class SegmentsTest : public testing::Test {
   // What an ended call started on a device may still be at work.
   void ExpectAllFree() {
     const absl::Time deadline = absl::Now() + absl::Seconds(20);
-    while (share_.free() < share_.size() && absl::Now() < deadline) share_.Poll();
-    EXPECT_EQ(share_.free(), share_.size());
+    while (pool_.free() < pool_.size() && absl::Now() < deadline) pool_.Poll();
+    EXPECT_EQ(pool_.free(), pool_.size());
   }
 
   void ExpectRight(
       const SegmentedArray& array, const std::vector<v1::ReduceSegmentsRequest>& requests,
       const std::function<void()>& between = [] {}) {
     const absl::StatusOr<SegmentRows> rows = DriveSegments(
-        service_, share_, requests, between, [this](std::string bytes) { return Arrive(std::move(bytes)); });
+        service_, pool_, requests, between, [this](std::string bytes) { return Arrive(std::move(bytes)); });
     ASSERT_TRUE(rows.ok()) << rows.status();
     EXPECT_TRUE(*rows == array.Expected());
     ExpectAllFree();
   }
 
   absl::Status StatusOf(const std::vector<v1::ReduceSegmentsRequest>& requests) {
-    const absl::StatusOr<SegmentRows> rows = DriveSegments(service_, share_, requests);
+    const absl::StatusOr<SegmentRows> rows = DriveSegments(service_, pool_, requests);
     ExpectAllFree();
-    EXPECT_EQ(share_.waiting(), 0u);
+    EXPECT_EQ(pool_.waiting(), 0u);
     return rows.status();
   }
   std::string ReasonOf(const std::vector<v1::ReduceSegmentsRequest>& requests) {
@@ -112,7 +112,7 @@ class SegmentsTest : public testing::Test {
   PieceHeap heap_;
   std::unique_ptr<kernels::Backend> backend_;
   Service service_;
-  SlotShare share_{SlotsOf(*backend_)};
+  SlotPool pool_{SlotsOf(*backend_)};
 };
 
 }  // namespace warpfold::server

@@ -78,7 +78,7 @@ TEST_F(SegmentsTest, AStreamHasAsManyLengthsAsBytes) {
   Service small(*backend_, Limits{.max_stream_bytes = kMost}, [] { return absl::UnixEpoch(); });
   const auto reason_of = [&](const std::vector<std::uint64_t>& lengths) {
     const SegmentedArray array = Array({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT8, lengths);
-    return ErrorReason(DriveSegments(small, share_, array.Requests()).status());
+    return ErrorReason(DriveSegments(small, pool_, array.Requests()).status());
   };
   for (const std::uint64_t length : {0, 1}) {
     for (const std::uint64_t count : {kMost - 1, kMost}) {

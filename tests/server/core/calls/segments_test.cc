@@ -13,7 +13,7 @@ const std::vector<std::uint64_t> kRagged = {0, 1, 5, 0, 0, 1000, 4095, 30'000, 7
 
 TEST_F(SegmentsTest, TellsLogsOfWhichReductionTheyAre) {
   const SegmentedArray array = Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_INT32, {3, 2});
-  SegmentDriver driver(service_, share_);
+  SegmentDriver driver(service_, pool_);
   CallRecord before;
   driver.session().Describe(&before);
   EXPECT_FALSE(before.reduction.has_value());
@@ -36,16 +36,16 @@ TEST_F(SegmentsTest, ASegmentIsNoLongerThanTheLongestArray) {
 
 // What is announced of an array that is too large is enough to refuse it.
 TEST_F(SegmentsTest, TooManySegmentsAreRefusedAtOnce) {
-  constexpr std::uint64_t kMostBytes = 1 << 26;
+  constexpr std::uint64_t kMaxBytes = 1 << 26;
   for (const int beyond : {-1, 0, 1}) {
     v1::ReduceSegmentsRequest request;
     *request.mutable_header() = SegmentsHeader({v1::OPERATOR_SUM});
     request.mutable_header()->set_segment_length(4);
-    request.mutable_header()->set_expected_segment_count(kMostBytes / 4 / 4 + beyond);
+    request.mutable_header()->set_expected_segment_count(kMaxBytes / 4 / 4 + beyond);
     EXPECT_EQ(ReasonOf({request}), beyond > 0 ? "ARRAY_TOO_LARGE" : "NO_COMMIT") << beyond;
     // Of lengths, which may be zero, there are as many as bytes at most.
     request.mutable_header()->clear_segment_length();
-    request.mutable_header()->set_expected_segment_count(kMostBytes + beyond);
+    request.mutable_header()->set_expected_segment_count(kMaxBytes + beyond);
     EXPECT_EQ(ReasonOf({request}), beyond > 0 ? "ARRAY_TOO_LARGE" : "NO_COMMIT") << beyond;
   }
 }
@@ -99,8 +99,8 @@ TEST_F(SegmentsTest, SlotsAreCalledInBetweenMessages) {
       Fixed(Array({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT16, std::vector<std::uint64_t>(50, 3001)));
   for (int i = 0; i < 50; ++i) {
     ExpectRight(ragged, ragged.Requests(RandomCuts(ragged.data.size(), 20), 3),
-                [this] { CallInLoans(share_); });
-    ExpectRight(rows, rows.Requests(RandomCuts(rows.data.size(), 20)), [this] { CallInLoans(share_); });
+                [this] { RevokeLoans(pool_); });
+    ExpectRight(rows, rows.Requests(RandomCuts(rows.data.size(), 20)), [this] { RevokeLoans(pool_); });
   }
 }
 
@@ -126,7 +126,7 @@ TEST_F(SegmentsTest, AMillionSegments) {
 }
 
 TEST_F(SegmentsTest, TheLayoutNamesColumns) {
-  SegmentDriver driver(service_, share_);
+  SegmentDriver driver(service_, pool_);
   v1::ReduceSegmentsRequest request;
   *request.mutable_header() = SegmentsHeader({v1::OPERATOR_ARGMAX, v1::OPERATOR_MINMAX, v1::OPERATOR_ALL});
   driver.OnMessage(MessageOf(request));
@@ -146,7 +146,7 @@ TEST_F(SegmentsTest, LittleIsHeldOfASegmentThatIsNotWhole) {
   std::string note;
   const auto backend = kernels::MakeBackend("cpu", {.slots = 1, .slot_bytes = 8 << 20}, &note).value();
   Service service(*backend, Limits{.max_stream_bytes = 1 << 26}, [] { return absl::UnixEpoch(); });
-  SlotShare share(SlotsOf(*backend));
+  SlotPool pool(SlotsOf(*backend));
   std::uint64_t most_held = 0;
   for (const std::uint64_t segment : {kMaxHeldBytes, kMaxHeldBytes + 1, std::uint64_t{7} << 20}) {
     const SegmentedArray array =
@@ -154,8 +154,8 @@ TEST_F(SegmentsTest, LittleIsHeldOfASegmentThatIsNotWhole) {
     std::vector<std::size_t> cuts;
     for (std::size_t cut = segment / 2; cut < array.data.size(); cut += segment / 3) cuts.push_back(cut);
     const std::vector<v1::ReduceSegmentsRequest> requests = array.Requests(cuts);
-    SegmentDriver one(service, share);
-    SegmentDriver other(service, share);
+    SegmentDriver one(service, pool);
+    SegmentDriver other(service, pool);
     for (const v1::ReduceSegmentsRequest& request : requests) {
       for (SegmentDriver* const driver : {&one, &other}) {
         driver->OnMessage(MessageOf(request));
@@ -190,8 +190,8 @@ TEST_F(SegmentsTest, ResultsOfLargeSlotsDoNotWaitBeyondTheLimit) {
     std::string note;
     const auto backend = kernels::MakeBackend("cpu", {.slots = 3, .slot_bytes = slot_bytes}, &note).value();
     Service service(*backend, Limits{.max_stream_bytes = 1 << 26}, [] { return absl::UnixEpoch(); });
-    SlotShare share(SlotsOf(*backend));
-    SegmentDriver driver(service, share);
+    SlotPool pool(SlotsOf(*backend));
+    SegmentDriver driver(service, pool);
     std::size_t next = 0;
     const auto send = [&] {
       while (next < requests.size() && driver.need() == ArraySession::Need::kMessage && !driver.ended()) {
@@ -224,18 +224,18 @@ TEST_F(SegmentsTest, WhoDoesNotReadIsNotReadFrom) {
   std::vector<std::size_t> cuts;
   for (std::size_t cut = 10'000; cut < rows.data.size(); cut += 10'000) cuts.push_back(cut);
   const std::vector<v1::ReduceSegmentsRequest> requests = rows.Requests(cuts);
-  SegmentDriver driver(service_, share_);
+  SegmentDriver driver(service_, pool_);
   std::size_t next = 0;
   const auto send = [&] {
     while (next < requests.size() && driver.need() == ArraySession::Need::kMessage && !driver.ended()) {
       driver.OnMessage(MessageOf(requests[next++]));
-      for (int i = 0; i < 100; ++i) share_.Poll();
+      for (int i = 0; i < 100; ++i) pool_.Poll();
     }
   };
   send();
   EXPECT_EQ(driver.need(), ArraySession::Need::kDevice);
   // 16 bytes of results for each byte of elements.
-  const std::uint64_t most = kMaxWaitingResultBytes / 16 + share_.size() * kSlotBytes + 20'000;
+  const std::uint64_t most = kMaxWaitingResultBytes / 16 + pool_.size() * kSlotBytes + 20'000;
   EXPECT_LT(driver.session().array_bytes(), most);
   ExpectAllFree();  // no slot is kept for a client that does not read
   while (!driver.ended()) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "server/core/calls/session.h"
+#include "server/core/calls/reduce_session.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"
@@ -19,7 +19,7 @@ namespace warpfold::server {
 namespace {
 
 constexpr std::size_t kSlotElements = 16384;
-using Need = Session::Need;
+using Need = ReduceSession::Need;
 
 class SessionDeviceTest : public testing::Test {
  protected:
@@ -28,9 +28,9 @@ class SessionDeviceTest : public testing::Test {
   }
   ~SessionDeviceTest() override {
     backend_.behaviour.SetBlocked(false);
-    share_.Poll();
-    EXPECT_EQ(share_.free(), share_.size());
-    EXPECT_EQ(share_.waiting(), 0u);
+    pool_.Poll();
+    EXPECT_EQ(pool_.free(), pool_.size());
+    EXPECT_EQ(pool_.waiting(), 0u);
     EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
     EXPECT_EQ(backend_.behaviour.misuses, 0);
   }
@@ -39,14 +39,14 @@ class SessionDeviceTest : public testing::Test {
   static Message CommitOf(std::size_t n) { return MessageOf(Commit(n, n * 4)); }
 
   std::unique_ptr<SessionDriver> Begin() {
-    auto driver = std::make_unique<SessionDriver>(service_, share_);
+    auto driver = std::make_unique<SessionDriver>(service_, pool_);
     driver->OnMessage(MessageOf(Header({v1::OPERATOR_SUM})));
     EXPECT_EQ(driver->need(), Need::kMessage);
     return driver;
   }
   void Finish(std::size_t n, absl::Status status = absl::OkStatus()) {
     backend_.behaviour.Finish(n, std::move(status));
-    share_.Poll();
+    pool_.Poll();
   }
   static void ExpectSum(const SessionDriver& driver, std::int64_t sum) {
     ASSERT_TRUE(driver.ended());
@@ -61,7 +61,7 @@ class SessionDeviceTest : public testing::Test {
   absl::Time now_ = absl::UnixEpoch();
   FakeBackend backend_;
   Service service_;
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
 };
 
 TEST_F(SessionDeviceTest, AMessageWaitsUntilThereIsRoom) {
@@ -70,7 +70,7 @@ TEST_F(SessionDeviceTest, AMessageWaitsUntilThereIsRoom) {
   const std::weak_ptr<const void> owner = message.owner;
   driver->OnMessage(std::move(message));
   EXPECT_EQ(driver->need(), Need::kDevice);
-  EXPECT_EQ(share_.in_flight(), 2u);
+  EXPECT_EQ(pool_.in_flight(), 2u);
   EXPECT_FALSE(owner.expired()) << "a third of it is still needed";
   now_ += absl::Seconds(3);
   Finish(1);
@@ -88,7 +88,7 @@ TEST_F(SessionDeviceTest, AMessageWaitsUntilThereIsRoom) {
 
 TEST_F(SessionDeviceTest, SlotsFinishInAnyOrder) {
   for (const std::size_t first : {0, 1}) {
-    auto driver = std::make_unique<SessionDriver>(service_, share_);
+    auto driver = std::make_unique<SessionDriver>(service_, pool_);
     driver->OnMessage(MessageOf(Header({v1::OPERATOR_LAST, v1::OPERATOR_FIRST})));
     std::vector<std::int32_t> elements(2 * kSlotElements);
     std::iota(elements.begin(), elements.end(), 0);
@@ -107,9 +107,9 @@ TEST_F(SessionDeviceTest, SlotsFinishInAnyOrder) {
 TEST_F(SessionDeviceTest, TheDeviceNeedNotWaitForTheEndOfTheStream) {
   const auto driver = Begin();
   driver->OnMessage(Ones(5000));
-  EXPECT_EQ(share_.in_flight(), 0u);
+  EXPECT_EQ(pool_.in_flight(), 0u);
   driver->OnMessage(CommitOf(5000));
-  EXPECT_EQ(share_.in_flight(), 1u);
+  EXPECT_EQ(pool_.in_flight(), 1u);
   Finish(0);
   EXPECT_FALSE(driver->ended()) << "more may come, which would be an error";
   driver->OnEnd();
@@ -121,9 +121,9 @@ TEST_F(SessionDeviceTest, TheEndOfAChunksSlotIsLookedFor) {
   backend_.behaviour.ends_in_start = false;
   const auto driver = Begin();
   driver->OnMessage(Ones(5 * 1024));
-  EXPECT_EQ(share_.PollTime(), std::nullopt) << "nothing is started";
+  EXPECT_EQ(pool_.PollTime(), std::nullopt) << "nothing is started";
   driver->OnMessage(CommitOf(5 * 1024));
-  EXPECT_EQ(share_.PollTime(), PollForFetched(5 * 4096));
+  EXPECT_EQ(pool_.PollTime(), PollForFetched(5 * 4096));
   driver->OnEnd();
   Finish(0);
   ExpectSum(*driver, 5 * 1024);
@@ -132,7 +132,7 @@ TEST_F(SessionDeviceTest, TheEndOfAChunksSlotIsLookedFor) {
 TEST_F(SessionDeviceTest, ASlowClientsSlotIsCalledIn) {
   const auto slow = Begin();
   slow->OnMessage(Ones(6000));
-  EXPECT_EQ(share_.free(), 1u);
+  EXPECT_EQ(pool_.free(), 1u);
   const auto quick = Begin();
   quick->OnMessage(Ones(2 * kSlotElements));
   EXPECT_EQ(quick->need(), Need::kDevice);
@@ -142,7 +142,7 @@ TEST_F(SessionDeviceTest, ASlowClientsSlotIsCalledIn) {
   slow->OnMessage(Ones(6000));
   EXPECT_EQ(slow->need(), Need::kDevice);
   backend_.behaviour.SetBlocked(false);
-  share_.Poll();
+  pool_.Poll();
   for (SessionDriver* driver : {slow.get(), quick.get()}) {
     const std::size_t n = driver == slow.get() ? 12000 : 2 * kSlotElements;
     driver->OnMessage(CommitOf(n));
@@ -159,14 +159,14 @@ TEST_F(SessionDeviceTest, WhileOthersWaitNobodyKeepsASlotForItsClient) {
   const auto third = Begin();
   second->OnMessage(Ones(2000));
   third->OnMessage(Ones(2000));
-  EXPECT_EQ(share_.waiting(), 2u);
+  EXPECT_EQ(pool_.waiting(), 2u);
   Finish(0);
   EXPECT_EQ(second->need(), Need::kMessage);
   EXPECT_EQ(third->need(), Need::kDevice);
-  EXPECT_EQ(share_.in_flight(), 2u) << "the second has started what it has";
+  EXPECT_EQ(pool_.in_flight(), 2u) << "the second has started what it has";
   Finish(0);
   EXPECT_EQ(third->need(), Need::kMessage);
-  EXPECT_EQ(share_.in_flight(), 1u) << "nobody waits: the third may keep its slot";
+  EXPECT_EQ(pool_.in_flight(), 1u) << "nobody waits: the third may keep its slot";
 }
 
 TEST_F(SessionDeviceTest, AFailureIsAnsweredWhateverTheSessionWaitsFor) {
@@ -181,7 +181,7 @@ TEST_F(SessionDeviceTest, AFailureIsAnsweredWhateverTheSessionWaitsFor) {
   Finish(1, DeviceLost());
   ExpectLost(*without_room);
   backend_.behaviour.FinishAll();
-  share_.Poll();
+  pool_.Poll();
 
   const auto committed = Begin();
   committed->OnMessage(Ones(kSlotElements));
@@ -200,14 +200,14 @@ TEST_F(SessionDeviceTest, AFailureIsAnsweredWhateverTheSessionWaitsFor) {
 // The watchdog gives the device a second for each megabyte of each operator.
 TEST_F(SessionDeviceTest, TheDeviceHasTimeByTheBytesOfAllOperators) {
   DeviceHealth health(backend_);
-  SlotShare share(SlotsOf(backend_), &health);
-  SessionDriver driver(service_, share);
+  SlotPool pool(SlotsOf(backend_), &health);
+  SessionDriver driver(service_, pool);
   driver.OnMessage(MessageOf(Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX})));
   driver.OnMessage(Ones(kSlotElements));
-  ASSERT_EQ(share.in_flight(), 1u);
+  ASSERT_EQ(pool.in_flight(), 1u);
   EXPECT_EQ(health.Begin(0), kSlotElements * 4 * 2);
   backend_.behaviour.SetBlocked(false);
-  share.Poll();
+  pool.Poll();
   EXPECT_EQ(health.Begin(0), 0u);
 }
 
@@ -216,7 +216,7 @@ TEST_F(SessionDeviceTest, AFailureIsNotForgottenWhenAnotherSlotSucceeds) {
   driver->OnMessage(Ones(2 * kSlotElements));
   backend_.behaviour.Finish(0, DeviceLost());
   backend_.behaviour.Finish(0);
-  share_.Poll();
+  pool_.Poll();
   ExpectLost(*driver);
 }
 
@@ -226,9 +226,9 @@ TEST_F(SessionDeviceTest, ALoanThatCannotBeStartedIsAFailureOfItsHolder) {
   const auto other = Begin();
   other->OnMessage(Ones(kSlotElements));
   backend_.behaviour.fail_start = true;
-  CallInLoans(share_);
+  RevokeLoans(pool_);
   ExpectLost(*slow);
-  EXPECT_EQ(share_.free(), 1u);
+  EXPECT_EQ(pool_.free(), 1u);
   EXPECT_FALSE(other->ended());
 }
 
@@ -237,13 +237,13 @@ TEST_F(SessionDeviceTest, ADeviceThatFailsLeavesTheSlotsWhole) {
   const std::vector<Message> messages = {MessageOf(Header({v1::OPERATOR_SUM})), Ones(100000),
                                          CommitOf(100000)};
   backend_.behaviour.fail_start = true;
-  EXPECT_EQ(DriveSession(service_, share_, messages).status(), DeviceLost());
+  EXPECT_EQ(DriveSession(service_, pool_, messages).status(), DeviceLost());
   backend_.behaviour.fail_start = false;
   backend_.behaviour.fail_wait = true;
-  EXPECT_EQ(DriveSession(service_, share_, messages).status(), DeviceLost());
-  EXPECT_EQ(share_.free(), share_.size());
+  EXPECT_EQ(DriveSession(service_, pool_, messages).status(), DeviceLost());
+  EXPECT_EQ(pool_.free(), pool_.size());
   backend_.behaviour.fail_wait = false;
-  EXPECT_TRUE(DriveSession(service_, share_, messages).ok());
+  EXPECT_TRUE(DriveSession(service_, pool_, messages).ok());
 }
 
 TEST_F(SessionDeviceTest, OneThatIsReleasedGivesBackWhatItHolds) {
@@ -253,16 +253,16 @@ TEST_F(SessionDeviceTest, OneThatIsReleasedGivesBackWhatItHolds) {
   waiting->OnMessage(std::move(message));
   waiting->session().Release();
   EXPECT_TRUE(owner.expired());
-  EXPECT_EQ(share_.waiting(), 0u);
-  EXPECT_EQ(share_.in_flight(), 2u) << "the device is not waited for";
+  EXPECT_EQ(pool_.waiting(), 0u);
+  EXPECT_EQ(pool_.in_flight(), 2u) << "the device is not waited for";
   waiting.reset();
   backend_.behaviour.FinishAll();
-  share_.Poll();
-  auto filling = Begin();
-  filling->OnMessage(Ones(2000));
-  EXPECT_EQ(share_.free(), 1u);
-  filling->session().Release();
-  EXPECT_EQ(share_.free(), 2u);
+  pool_.Poll();
+  auto fill = Begin();
+  fill->OnMessage(Ones(2000));
+  EXPECT_EQ(pool_.free(), 1u);
+  fill->session().Release();
+  EXPECT_EQ(pool_.free(), 2u);
 }
 
 TEST_F(SessionDeviceTest, OneMessageArraysWaitToo) {
@@ -271,7 +271,7 @@ TEST_F(SessionDeviceTest, OneMessageArraysWaitToo) {
   const std::vector<std::int32_t> elements(3 * kSlotElements, 1);
   request.set_data(elements.data(), elements.size() * 4);
   PlanCache plans;
-  SessionDriver driver(service_, share_);
+  SessionDriver driver(service_, pool_);
   driver.OnArray(MessageOf(request), plans);
   EXPECT_EQ(driver.need(), Need::kDevice);
   while (!driver.ended()) Finish(0);
@@ -285,7 +285,7 @@ TEST_F(SessionDeviceTest, ManySessionsShareFewSlots) {
     drivers.push_back(Begin());
     drivers.back()->OnMessage(Ones(60000 + i));
   }
-  EXPECT_EQ(share_.waiting(), 6u);
+  EXPECT_EQ(pool_.waiting(), 6u);
   for (std::size_t finished = 0; finished < 1000; ++finished) {
     for (std::size_t i = 0; i < 6; ++i) {
       SessionDriver& driver = *drivers[i];

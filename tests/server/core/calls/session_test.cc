@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/calls/session.h"
-
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <numeric>
 
 #include "kernels/error.h"
+#include "server/core/calls/reduce_session.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"
@@ -35,16 +34,16 @@ class SessionTest : public testing::Test {
       const std::size_t middle = bytes.size() / 2;
       messages.push_back(MessageOf(std::move(bytes), {middle}));
     }
-    return DriveSession(service_, share_, messages, [&] {
+    return DriveSession(service_, pool_, messages, [&] {
       if (!slow) return;
-      CallInLoans(share_);
-      EXPECT_EQ(share_.free(), share_.size());
+      RevokeLoans(pool_);
+      EXPECT_EQ(pool_.free(), pool_.size());
     });
   }
 
   void ExpectUnharmed() {
-    EXPECT_EQ(share_.free(), share_.size());
-    EXPECT_EQ(share_.waiting(), 0u);
+    EXPECT_EQ(pool_.free(), pool_.size());
+    EXPECT_EQ(pool_.waiting(), 0u);
     EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
     EXPECT_EQ(backend_.behaviour.misuses, 0);
   }
@@ -60,7 +59,7 @@ class SessionTest : public testing::Test {
   absl::Time now_ = absl::UnixEpoch();
   FakeBackend backend_;
   Service service_;
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
 };
 
 TEST_F(SessionTest, ReducesAnArray) {
@@ -261,7 +260,7 @@ TEST_F(SessionTest, OnlyWhatCarriesSomethingIsProgress) {
   v1::ReduceRequest checked = empty;
   checked.mutable_chunk()->set_crc32c(0);
 
-  SessionDriver driver(service_, share_);
+  SessionDriver driver(service_, pool_);
   const auto progress = [&](const v1::ReduceRequest& request) {
     driver.OnMessage(MessageOf(request));
     EXPECT_FALSE(driver.ended());
@@ -342,7 +341,7 @@ TEST_F(SessionTest, ReduceArray) {
   request.set_request_id("the client's");
   const std::vector<std::int32_t> elements(70000, 3);
   request.set_data(elements.data(), elements.size() * 4);
-  const auto reduction = DriveArray(service_, share_, MessageOf(request));
+  const auto reduction = DriveArray(service_, pool_, MessageOf(request));
   ASSERT_TRUE(reduction.ok()) << reduction.status();
   EXPECT_EQ(reduction->results(0).int64_value(), 210000);
   EXPECT_EQ(reduction->element_count(), 70000u);
@@ -351,7 +350,7 @@ TEST_F(SessionTest, ReduceArray) {
   ExpectUnharmed();
 
   const auto reason = [&] {
-    return kernels::ErrorReason(DriveArray(service_, share_, MessageOf(request)).status());
+    return kernels::ErrorReason(DriveArray(service_, pool_, MessageOf(request)).status());
   };
   request.mutable_data()->pop_back();
   EXPECT_EQ(reason(), "BAD_MESSAGE");
@@ -367,7 +366,7 @@ TEST_F(SessionTest, ReduceArray) {
 TEST_F(SessionTest, TellsLogsWhoAsksAndHowMuchCame) {
   v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
   header.mutable_header()->set_request_id("abc");
-  SessionDriver driver(service_, share_);
+  SessionDriver driver(service_, pool_);
   driver.OnMessage(MessageOf(header));
   driver.OnMessage(MessageOf(Chunk("abcdef", 6)));
   EXPECT_EQ(driver.session().request_id(), "abc");
@@ -375,7 +374,7 @@ TEST_F(SessionTest, TellsLogsWhoAsksAndHowMuchCame) {
 }
 
 TEST_F(SessionTest, TimingsOfThePhases) {
-  SessionDriver driver(service_, share_);
+  SessionDriver driver(service_, pool_);
   driver.OnMessage(MessageOf(Header({v1::OPERATOR_SUM})));
   now_ += absl::Seconds(1);
   driver.OnMessage(MessageOf(Chunk(Ascending(16384))));

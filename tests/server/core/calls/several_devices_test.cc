@@ -53,7 +53,7 @@ class Devices {
 
   FakeBackend& backend() { return backend_; }
   const Service& service() { return service_; }
-  SlotShare& share() { return share_; }
+  SlotPool& pool() { return pool_; }
 
   // Returns the token of a resident array, which comes in chunks of an odd length.
   std::string Put(const std::string& data) {
@@ -63,15 +63,15 @@ class Devices {
     array_ = service_.residents.Reserve(request, service_.clock()).value();
     // Of bytes, so that tests may name any range as any type.
     auto bytes = std::make_shared<const NamedMemory>(array_->parts());
-    ArrayWriter writer(PartySlots(share_), bytes, {}, [] {});
+    ArrayWriter writer(PartySlots(pool_), bytes, {}, [] {});
     for (std::size_t at = 0; at < data.size(); at += 10'007) {
       ByteSlice chunk = AsBytes(data).subspan(at, std::min<std::size_t>(10'007, data.size() - at));
       while (!chunk.empty()) {
         chunk = chunk.subspan(writer.Append(chunk, nullptr).value());
-        share_.Poll();
+        pool_.Poll();
       }
     }
-    while (!writer.TryFinish().value()) share_.Poll();
+    while (!writer.TryFinish().value()) pool_.Poll();
     return service_.memories.Add(bytes);
   }
   const NamedMemory& array() const { return *array_; }
@@ -79,7 +79,7 @@ class Devices {
  private:
   FakeBackend backend_;
   Service service_;
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
   std::shared_ptr<const NamedMemory> array_;
 };
 
@@ -102,7 +102,7 @@ std::string ResultsOf(const absl::StatusOr<v1::Reduction>& reduction) {
 }
 
 std::string Reduce(Devices& devices, const v1::ReduceRequest& header) {
-  return ResultsOf(DriveSession(devices.service(), devices.share(), {MessageOf(header)}));
+  return ResultsOf(DriveSession(devices.service(), devices.pool(), {MessageOf(header)}));
 }
 
 class SeveralDevicesTest : public testing::TestWithParam<int> {
@@ -181,7 +181,7 @@ TEST_P(SeveralDevicesTest, SegmentsAcrossBorders) {
     std::vector<v1::ReduceSegmentsRequest> requests(1);
     *requests[0].mutable_header() = array.header;
     requests.emplace_back().mutable_lengths()->set_lengths(lengths.data(), lengths.size() * 8);
-    const auto rows = DriveSegments(devices_.service(), devices_.share(), requests);
+    const auto rows = DriveSegments(devices_.service(), devices_.pool(), requests);
     ASSERT_TRUE(rows.ok()) << rows.status();
     EXPECT_EQ(*rows, array.Expected());
   }
@@ -193,7 +193,7 @@ TEST_P(SeveralDevicesTest, SegmentsAcrossBorders) {
   rows.header.mutable_reference()->set_element_count(rows.element_count());
   std::vector<v1::ReduceSegmentsRequest> requests(1);
   *requests[0].mutable_header() = rows.header;
-  const auto reduced = DriveSegments(devices_.service(), devices_.share(), requests);
+  const auto reduced = DriveSegments(devices_.service(), devices_.pool(), requests);
   ASSERT_TRUE(reduced.ok()) << reduced.status();
   EXPECT_EQ(*reduced, rows.Expected());
 }
@@ -208,9 +208,9 @@ TEST_P(SeveralDevicesTest, HostMemoryIsSharedOutAmongDevices) {
   const v1::ReduceRequest header = Header({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_FLOAT64);
   FakeBehaviour& behaviour = devices_.backend().behaviour;
   behaviour.SetBlocked(true);
-  SessionDriver driver(devices_.service(), devices_.share());
+  SessionDriver driver(devices_.service(), devices_.pool());
   driver.OnMessage(MessageOf(Reference(header, token, 0, data.size() / 8)));
-  EXPECT_EQ(behaviour.working(), devices_.share().size()) << "all slots of all devices work";
+  EXPECT_EQ(behaviour.working(), devices_.pool().size()) << "all slots of all devices work";
   behaviour.SetBlocked(false);
   driver.OnEnd();
   driver.AwaitDevice();
@@ -223,15 +223,15 @@ TEST_P(SeveralDevicesTest, AwaitsTheDeviceThatIsBusy) {
   const std::string token = devices_.Put(data);
   CountingHolder busy("busy");
   const int last = *devices_.array().parts().back().memory->device();
-  std::vector<kernels::Slot*> held = {devices_.share().Take(busy, last), devices_.share().Take(busy, last)};
+  std::vector<kernels::Slot*> held = {devices_.pool().Take(busy, last), devices_.pool().Take(busy, last)};
   const v1::ReduceRequest header =
       Reference(Header({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_FLOAT64), token, 0, data.size() / 8);
-  SessionDriver driver(devices_.service(), devices_.share());
+  SessionDriver driver(devices_.service(), devices_.pool());
   driver.OnMessage(MessageOf(header));
   driver.OnEnd();
-  for (int i = 0; i < 20; ++i) devices_.share().Poll();
+  for (int i = 0; i < 20; ++i) devices_.pool().Poll();
   EXPECT_FALSE(driver.ended());
-  for (kernels::Slot* const slot : held) devices_.share().Return(slot);
+  for (kernels::Slot* const slot : held) devices_.pool().Return(slot);
   driver.AwaitDevice();
   ASSERT_TRUE(driver.ended() && driver.result().ok());
   EXPECT_EQ(ResultsOf(driver.result()), Reduce(one_, Reference(header, one_.Put(data), 0, data.size() / 8)));
@@ -242,7 +242,7 @@ TEST_P(SeveralDevicesTest, OneDeviceLostFailsTheArray) {
   const std::string token = devices_.Put(data);
   devices_.backend().behaviour.lost_device = GetParam() - 1;
   const v1::ReduceRequest header = Header({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_FLOAT64);
-  const auto result = DriveSession(devices_.service(), devices_.share(),
+  const auto result = DriveSession(devices_.service(), devices_.pool(),
                                    {MessageOf(Reference(header, token, 0, data.size() / 8))});
   EXPECT_EQ(kernels::ErrorReason(result.status()), "DEVICE_LOST");
 }

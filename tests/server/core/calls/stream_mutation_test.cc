@@ -141,7 +141,7 @@ TEST_F(StreamMutationTest, ReduceIsNeverAnsweredWrongly) {
   Play([&](bool mutates) {
     Messages messages = RandomStream(random_);
     if (mutates) Mutate(random_, messages);
-    SessionDriver driver(service_, share_);
+    SessionDriver driver(service_, pool_);
     if (!Send(driver, messages)) return;
     Compare(driver.result(), PlainReading(messages, kMaxStreamBytes));
   });
@@ -156,7 +156,7 @@ TEST_F(StreamMutationTest, ReduceArrayIsNeverAnsweredWrongly) {
     if (mutates) Mutate(random_, messages);
     // Any other number of messages the call itself refuses.
     while (messages.size() != 1) Mutate(random_, messages = {RandomArray(random_)});
-    SessionDriver driver(service_, share_);
+    SessionDriver driver(service_, pool_);
     driver.OnArray(Arrives(messages[0]), plans);
     driver.AwaitDevice();
     Compare(driver.result(), PlainReading(messages[0]));

@@ -179,7 +179,7 @@ TEST_F(TurnsAndSlotsTest, WhatMayNotBeTakenIsNotOverdue) {
   EXPECT_TRUE(greedy.Ask(8 * kBulkBytes));
   greedy.SetWaitsForSlot(true);
   EXPECT_FALSE(Add("greedy", "bulk").Ask(1));
-  for (std::uint64_t cost = 0; cost < 2 * Turns::kMostPassedOver * Turns::kMessageCost;
+  for (std::uint64_t cost = 0; cost < 2 * Turns::kMaxPassedOver * Turns::kMessageCost;
        cost += Turns::kMessageCost) {
     EXPECT_TRUE(AskLight(modest)) << cost;
   }
@@ -335,9 +335,9 @@ TEST_F(BlockedCallsTest, WhateverWaitsForASlotHoldsItsPartyBack) {
     }
     EXPECT_FALSE(shard_.turns().has_waiting());
     EXPECT_TRUE(first.reading() && second.reading());
-    for (Caller& caller : busy) caller.call().OnLeft();
-    first.call().OnLeft();
-    second.call().OnLeft();
+    for (Caller& caller : busy) caller.call().OnDisconnected();
+    first.call().OnDisconnected();
+    second.call().OnDisconnected();
     while (backend_.behaviour.working() > 0) Finish();
   }
 }
@@ -372,7 +372,7 @@ TEST_F(BlockedCallsTest, WhoLeavesWhileItWaitsForASlotHoldsNobodyBack) {
   for (Caller& caller : greedy) Say(caller, header_);
   for (Caller& caller : greedy) Say(caller, ChunkOf(slot_bytes_));
   ASSERT_TRUE(shard_.turns().has_waiting());
-  greedy[slots_].call().OnLeft();
+  greedy[slots_].call().OnDisconnected();
   Work();
   EXPECT_FALSE(shard_.turns().has_waiting());
   EXPECT_EQ(shard_.slots().waiting(), 1u);

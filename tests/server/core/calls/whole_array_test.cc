@@ -11,7 +11,7 @@
 
 #include "kernels/error.h"
 #include "server/core/calls/plan_cache.h"
-#include "server/core/calls/session.h"
+#include "server/core/calls/reduce_session.h"
 #include "server/core/limits.h"
 #include "server/core/wire/messages.h"
 #include "tests/server/drive_session.h"
@@ -39,12 +39,12 @@ class WholeArrayTest : public testing::Test {
  protected:
   WholeArrayTest() : service_(backend_, Limits{.max_stream_bytes = 1 << 20}, [this] { return now_; }) {}
   ~WholeArrayTest() override {
-    EXPECT_EQ(share_.free(), share_.size());
+    EXPECT_EQ(pool_.free(), pool_.size());
     EXPECT_EQ(backend_.behaviour.misuses, 0);
   }
 
   absl::StatusOr<v1::Reduction> Run(Message message) {
-    SessionDriver driver(service_, share_);
+    SessionDriver driver(service_, pool_);
     driver.OnArray(std::move(message), plans_);
     driver.AwaitDevice();
     return driver.result();
@@ -64,7 +64,7 @@ class WholeArrayTest : public testing::Test {
   absl::Time now_ = absl::UnixEpoch();
   FakeBackend backend_;
   Service service_;
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
   PlanCache plans_;
 };
 
@@ -169,7 +169,7 @@ TEST_F(WholeArrayTest, FromTheCrossoverOnItGoesToSlotsUncopied) {
       RequestOf(SpecOf({v1::OPERATOR_SUM}), std::vector<std::int32_t>(8192, 1)).SerializeAsString();
   const std::size_t data = bytes.size() - 8192 * 4;
   backend_.behaviour.SetBlocked(true);
-  SessionDriver driver(service_, share_);
+  SessionDriver driver(service_, pool_);
   driver.OnArray(heap.MessageIn(bytes, {data, data + (12 << 10)}, 0), plans_);
   EXPECT_EQ(backend_.behaviour.piece_starts, 1);
   std::fill_n(backend_.slots()[0]->staging().begin(), 4096, std::byte{0xff});
@@ -183,7 +183,7 @@ TEST_F(WholeArrayTest, FromTheCrossoverOnItGoesToSlotsUncopied) {
 // gRPC's memory is lent for no longer than it takes to reduce what is there.
 TEST_F(WholeArrayTest, AStreamKeepsNoMessageWhileItsClientIsWaitedFor) {
   service_.cpu_crossover_bytes = 1 << 20;
-  SessionDriver driver(service_, share_);
+  SessionDriver driver(service_, pool_);
   driver.OnMessage(MessageOf(Header({v1::OPERATOR_SUM})));
   for (int chunk = 0; chunk < 3; ++chunk) {
     Message message = MessageOf(Chunk(std::vector<std::int32_t>(1000, 1)));

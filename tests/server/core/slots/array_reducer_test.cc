@@ -49,7 +49,7 @@ class ArrayReducerTest : public testing::Test {
               kernels::Algorithm algorithm = kernels::Algorithm::kAuto) {
     const std::vector<float> elements = Elements(count);
     const kernels::ReductionPlan plan = SumOfFloats(algorithm);
-    ArrayReducer reducer(share_, clock_, {.reduction = plan, .least_bytes = known * sizeof(float)}, [] {});
+    ArrayReducer reducer(pool_, clock_, {.reduction = plan, .least_bytes = known * sizeof(float)}, [] {});
     before_end_ = at_end_ = {};
     for (ByteSlice rest = std::as_bytes(std::span(elements)); !rest.empty();) {
       const auto placed = reducer.Append(rest.first(std::min<std::size_t>(rest.size(), 1000)), nullptr);
@@ -66,11 +66,11 @@ class ArrayReducerTest : public testing::Test {
   void NoteStart(std::vector<std::size_t>& starts) {
     const std::uint64_t elements = backend_.behaviour.elements.exchange(0);
     if (elements > 0) starts.push_back(elements / kLeafElements);
-    share_.Poll();
+    pool_.Poll();
   }
 
   FakeBackend backend_{2, kSlotLeaves* kLeafElements * sizeof(float)};
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
   const Clock clock_ = absl::Now;
   std::vector<std::size_t> before_end_;  // leaves of each start
   std::vector<std::size_t> at_end_;

@@ -39,13 +39,13 @@ class ArrayWriterTest : public testing::Test {
       const absl::StatusOr<std::size_t> taken = writer.Append(bytes, owner);
       ASSERT_TRUE(taken.ok()) << taken.status();
       bytes = bytes.subspan(*taken);
-      share_.Poll();
+      pool_.Poll();
     }
   }
 
   PieceHeap heap_;
   FakeBackend backend_{2, kSlotBytes};
-  SlotShare share_{SlotsOf(backend_)};
+  SlotPool pool_{SlotsOf(backend_)};
   std::shared_ptr<const kernels::Memory> memory_;
   std::mt19937 random_{5};  // NOLINT(cert-msc51-cpp): the same cuts on every run
 };
@@ -55,7 +55,7 @@ TEST_F(ArrayWriterTest, AnyMixtureOfPiecesAndCopiesArrives) {
     std::string data(1 + random_() % (6 * kSlotBytes), '\0');
     for (char& byte : data) byte = static_cast<char>(random_());
     const auto memory = Memory(data.size());
-    ArrayWriter writer(PartySlots(share_), memory, heap_.memory(), [] {});
+    ArrayWriter writer(PartySlots(pool_), memory, heap_.memory(), [] {});
     for (std::size_t at = 0; at < data.size();) {
       const std::size_t n = std::min<std::size_t>(1 + random_() % 9000, data.size() - at);
       const Message message = random_() % 2 == 0 ? MessageOf(data.substr(at, n))
@@ -64,10 +64,10 @@ TEST_F(ArrayWriterTest, AnyMixtureOfPiecesAndCopiesArrives) {
       if (random_() % 4 == 0) {
         ASSERT_TRUE(writer.Pause().ok());
       }
-      if (random_() % 4 == 0) CallInLoans(share_);
+      if (random_() % 4 == 0) RevokeLoans(pool_);
       at += n;
     }
-    while (!writer.TryFinish().value()) share_.Poll();
+    while (!writer.TryFinish().value()) pool_.Poll();
     ASSERT_TRUE(std::ranges::equal(std::span(memory_->data(), data.size()), AsBytes(data))) << round;
     ASSERT_EQ(heap_.held(), 0u) << round;
   }
@@ -78,7 +78,7 @@ TEST_F(ArrayWriterTest, AMessageIsHeldUntilTheDeviceHasReadIt) {
   backend_.behaviour.SetBlocked(true);
   const std::string data(8000, 'x');
   const auto memory = Memory(data.size());
-  ArrayWriter writer(PartySlots(share_), memory, heap_.memory(), [] {});
+  ArrayWriter writer(PartySlots(pool_), memory, heap_.memory(), [] {});
   {
     const Message message = heap_.MessageIn(data, {}, 1);
     Append(writer, message.slices.front(), message.owner);
@@ -87,7 +87,7 @@ TEST_F(ArrayWriterTest, AMessageIsHeldUntilTheDeviceHasReadIt) {
   writer.Release();
   EXPECT_EQ(heap_.held(), 1u);
   backend_.behaviour.SetBlocked(false);
-  share_.Poll();
+  pool_.Poll();
   EXPECT_EQ(heap_.held(), 0u);
   EXPECT_TRUE(std::ranges::equal(std::span(memory_->data(), data.size()), AsBytes(data)));
 }
@@ -95,42 +95,42 @@ TEST_F(ArrayWriterTest, AMessageIsHeldUntilTheDeviceHasReadIt) {
 TEST_F(ArrayWriterTest, AnArrayThatTheDeviceFailedToStoreIsNotThere) {
   backend_.behaviour.SetBlocked(true);
   const auto memory = Memory(kSlotBytes);
-  ArrayWriter writer(PartySlots(share_), memory, heap_.memory(), [] {});
+  ArrayWriter writer(PartySlots(pool_), memory, heap_.memory(), [] {});
   const std::string data(kSlotBytes, 'x');
   Append(writer, AsBytes(data), nullptr);
   EXPECT_FALSE(writer.TryFinish().value());
   backend_.behaviour.Finish(0, DeviceLost());
-  share_.Poll();
+  pool_.Poll();
   EXPECT_EQ(writer.TryFinish().status(), DeviceLost());
   writer.Release();
   backend_.behaviour.SetBlocked(false);
-  EXPECT_EQ(share_.free(), share_.size());
+  EXPECT_EQ(pool_.free(), pool_.size());
 }
 
 TEST_F(ArrayWriterTest, WhileOthersWaitNobodyKeepsASlotForItsClient) {
   const auto memory = Memory(kSlotBytes);
   CountingHolder others;
   for (const bool others_wait : {false, true}) {
-    kernels::Slot* const kept = share_.Take(others);
-    ArrayWriter writer(PartySlots(share_), memory, heap_.memory(), [] {});
+    kernels::Slot* const kept = pool_.Take(others);
+    ArrayWriter writer(PartySlots(pool_), memory, heap_.memory(), [] {});
     const std::string data(1000, 'x');
     Append(writer, AsBytes(data), nullptr);
-    EXPECT_EQ(share_.free(), 0u);
+    EXPECT_EQ(pool_.free(), 0u);
     CountingHolder waiting;
     backend_.behaviour.SetBlocked(true);
     if (others_wait) {
-      EXPECT_EQ(share_.Take(waiting), nullptr);
+      EXPECT_EQ(pool_.Take(waiting), nullptr);
     }
     ASSERT_TRUE(writer.Pause().ok());
-    EXPECT_EQ(share_.in_flight(), others_wait ? 1u : 0u);
+    EXPECT_EQ(pool_.in_flight(), others_wait ? 1u : 0u);
     backend_.behaviour.SetBlocked(false);
-    share_.Poll();
-    share_.Leave(waiting);
+    pool_.Poll();
+    pool_.Leave(waiting);
     writer.Release();
-    share_.Return(kept);
+    pool_.Return(kept);
   }
-  share_.Leave(others);
-  EXPECT_EQ(share_.free(), share_.size());
+  pool_.Leave(others);
+  EXPECT_EQ(pool_.free(), pool_.size());
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "server/core/calls/service.h"
 #include "server/core/calls/shard.h"
 #include "server/core/slots/canary.h"
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_pool.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 
@@ -70,15 +70,14 @@ class DeviceHealthTest : public testing::Test {
   // Looks at the device as a shard does, for so long.
   void Watch(absl::Duration time) {
     for (const absl::Time end = now_ + time; now_ < end; now_ += kTick) {
-      share_.Poll();
-      share_.CheckDeadlines(now_);
+      pool_.Poll();
+      pool_.CheckDeadlines(now_);
     }
   }
-  void Start(SlotShare& share, std::uint64_t bytes) {
-    kernels::Slot* const slot = share.Take(holder_);
+  void Start(SlotPool& pool, std::uint64_t bytes) {
+    kernels::Slot* const slot = pool.Take(holder_);
     ASSERT_NE(slot, nullptr);
-    ASSERT_TRUE(share
-                    .Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024),
+    ASSERT_TRUE(pool.Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024),
                              {.memory = nullptr, .poll = {}, .bytes = bytes})
                     .ok());
   }
@@ -86,7 +85,7 @@ class DeviceHealthTest : public testing::Test {
 
   FakeBackend backend_{3};
   DeviceHealth device_{backend_};
-  SlotShare share_{SlotsOf(backend_), &device_};
+  SlotPool pool_{SlotsOf(backend_), &device_};
   CountingHolder holder_;
   absl::Time now_ = absl::UnixEpoch();
 };
@@ -107,7 +106,7 @@ TEST_F(DeviceHealthTest, TheBackendsWordCounts) {
 
 TEST_F(DeviceHealthTest, WorkThatDoesNotEndIsALoss) {
   backend_.behaviour.SetBlocked(true);
-  Start(share_, 2 * kMegabyte);
+  Start(pool_, 2 * kMegabyte);
   Watch(DeviceDeadline(2 * kMegabyte) - kTick);
   EXPECT_FALSE(lost());
   Watch(2 * kTick);
@@ -118,10 +117,10 @@ TEST_F(DeviceHealthTest, WorkThatDoesNotEndIsALoss) {
 TEST_F(DeviceHealthTest, WorkThatEndsIsNone) {
   backend_.behaviour.SetBlocked(true);
   for (int i = 0; i < 5; ++i) {
-    Start(share_, 0);
+    Start(pool_, 0);
     Watch(DeviceDeadline(0) - kTick);
     backend_.behaviour.FinishAll();
-    share_.Poll();
+    pool_.Poll();
   }
   Watch(DeviceDeadline(0));
   EXPECT_FALSE(lost());
@@ -130,11 +129,11 @@ TEST_F(DeviceHealthTest, WorkThatEndsIsNone) {
 // A device may take what it is given in the order in which it comes, whichever shard it is from.
 TEST_F(DeviceHealthTest, WhatCameBeforeCountsToo) {
   FakeBackend slots_of_another(1);
-  SlotShare other(SlotsOf(slots_of_another), &device_);
+  SlotPool other(SlotsOf(slots_of_another), &device_);
   slots_of_another.behaviour.SetBlocked(true);
   backend_.behaviour.SetBlocked(true);
   Start(other, 30 * kMegabyte);
-  Start(share_, kMegabyte);
+  Start(pool_, kMegabyte);
   Watch(DeviceDeadline(31 * kMegabyte) - kTick);
   EXPECT_FALSE(lost());
   Watch(2 * kTick);
@@ -146,11 +145,11 @@ TEST_F(DeviceHealthTest, WhatCameBeforeCountsToo) {
 
 TEST_F(DeviceHealthTest, WhatIsDoneCountsNoMore) {
   backend_.behaviour.SetBlocked(true);
-  Start(share_, 30 * kMegabyte);
+  Start(pool_, 30 * kMegabyte);
   backend_.behaviour.FinishAll();
-  share_.Poll();
+  pool_.Poll();
   backend_.behaviour.SetBlocked(true);
-  Start(share_, 0);
+  Start(pool_, 0);
   Watch(DeviceDeadline(0) + kTick);
   EXPECT_TRUE(lost());
   backend_.behaviour.FinishAll();
@@ -158,7 +157,7 @@ TEST_F(DeviceHealthTest, WhatIsDoneCountsNoMore) {
 
 TEST_F(DeviceHealthTest, ASuspendedProcessBlamesNobody) {
   backend_.behaviour.SetBlocked(true);
-  Start(share_, 0);
+  Start(pool_, 0);
   for (int i = 0; i < 8; ++i) {
     Watch(2 * kTick);
     now_ += absl::Hours(1);
@@ -221,12 +220,12 @@ class CanaryTest : public DeviceHealthTest {
  protected:
   void Tick(absl::Duration time) {
     now_ += time;
-    share_.Poll();
-    share_.CheckDeadlines(now_);
+    pool_.Poll();
+    pool_.CheckDeadlines(now_);
     canary_.OnTick(now_);
   }
 
-  Canary canary_{share_, device_, now_};
+  Canary canary_{pool_, device_, now_};
 };
 
 TEST_F(CanaryTest, TriesAnIdleDevice) {
@@ -237,16 +236,16 @@ TEST_F(CanaryTest, TriesAnIdleDevice) {
     Tick(canary_.next() - now_);
     EXPECT_EQ(backend_.behaviour.starts, trial);
     EXPECT_EQ(canary_.next(), now_ + Canary::kInterval);
-    EXPECT_EQ(share_.free(), share_.size());
+    EXPECT_EQ(pool_.free(), pool_.size());
   }
   EXPECT_FALSE(lost());
 }
 
 // Zeros, say, would hide what a device leaves out.
 TEST_F(CanaryTest, ItsNumbersTellWhatIsLeftOutOrAddedInAnotherOrder) {
-  kernels::Slot* const slot = share_.Take(holder_);
+  kernels::Slot* const slot = pool_.Take(holder_);
   const auto* const first = reinterpret_cast<const double*>(slot->staging().data());
-  share_.Return(slot);
+  pool_.Return(slot);
   Tick(Canary::kInterval);
   const std::vector<double> numbers(first, first + 1024);
   EXPECT_TRUE(std::all_of(numbers.begin(), numbers.end(), [](double number) { return number > 0; }));
@@ -257,8 +256,8 @@ TEST_F(CanaryTest, ItsNumbersTellWhatIsLeftOutOrAddedInAnotherOrder) {
 TEST(CanaryOfSeveralTest, TriesEachDevice) {
   FakeBackend backend(4, std::size_t{64} << 10, 2);
   DeviceHealth device(backend);
-  SlotShare share(SlotsOf(backend), &device);
-  Canary canary(share, device, absl::UnixEpoch());
+  SlotPool pool(SlotsOf(backend), &device);
+  Canary canary(pool, device, absl::UnixEpoch());
   canary.OnTick(canary.next());
   EXPECT_EQ(backend.behaviour.starts, 2);
   EXPECT_TRUE(device.fault().ok());
@@ -268,10 +267,10 @@ TEST(CanaryOfSeveralTest, TriesEachDevice) {
 }
 
 TEST_F(CanaryTest, LeavesABusyDeviceAlone) {
-  kernels::Slot* const slot = share_.Take(holder_);
+  kernels::Slot* const slot = pool_.Take(holder_);
   for (int i = 0; i < 10; ++i) Tick(Canary::kInterval);
   EXPECT_EQ(backend_.behaviour.starts, 0);
-  share_.Return(slot);
+  pool_.Return(slot);
   Tick(Canary::kInterval - kTick);
   EXPECT_EQ(backend_.behaviour.starts, 0) << "it was used until now";
   Tick(kTick);
@@ -281,7 +280,7 @@ TEST_F(CanaryTest, LeavesABusyDeviceAlone) {
 TEST_F(CanaryTest, NoticesADeviceThatHangs) {
   backend_.behaviour.SetBlocked(true);
   Tick(Canary::kInterval);
-  EXPECT_EQ(share_.in_flight(), 1u);
+  EXPECT_EQ(pool_.in_flight(), 1u);
   while (now_ < absl::UnixEpoch() + Canary::kInterval + DeviceDeadline(0)) Tick(kTick);
   EXPECT_FALSE(lost()) << "the first call counts nothing";
   Tick(kTick);
@@ -323,17 +322,17 @@ TEST_F(CanaryTest, EndsWithTheServer) {
   Tick(absl::Hours(1));
   EXPECT_EQ(backend_.behaviour.starts, 0);
   // Also after the last calls.
-  kernels::Slot* const slot = share_.Take(holder_);
+  kernels::Slot* const slot = pool_.Take(holder_);
   Tick(kTick);
-  share_.Return(slot);
+  pool_.Return(slot);
   Tick(absl::Hours(1));
   EXPECT_EQ(backend_.behaviour.starts, 0);
 }
 
 TEST_F(CanaryTest, TriesASingleSlotAndNone) {
   FakeBackend small(1);
-  SlotShare one(SlotsOf(small), &device_);
-  SlotShare none({}, &device_);
+  SlotPool one(SlotsOf(small), &device_);
+  SlotPool none({}, &device_);
   Canary of_one(one, device_, now_);
   Canary of_none(none, device_, now_);
   of_one.OnTick(now_ + Canary::kInterval);
@@ -358,10 +357,10 @@ TEST(CanaryOfTheCpuTest, EarlierWorkDoesNotMatter) {
   ASSERT_TRUE(slot.Wait().ok());
 
   DeviceHealth device(**backend);
-  SlotShare share({&slot}, &device);
-  Canary canary(share, device, absl::UnixEpoch());
+  SlotPool pool({&slot}, &device);
+  Canary canary(pool, device, absl::UnixEpoch());
   canary.OnTick(absl::UnixEpoch() + Canary::kInterval);
-  EXPECT_EQ(share.free(), 1u);
+  EXPECT_EQ(pool.free(), 1u);
   EXPECT_TRUE(device.fault().ok()) << device.fault();
 }
 

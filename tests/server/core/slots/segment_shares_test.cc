@@ -14,7 +14,7 @@
 
 #include "server/core/slots/array_reducer.h"
 #include "server/core/slots/array_segment_reducer.h"
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_pool.h"
 #include "tests/server/fake_slot.h"
 
 namespace warpfold::server {
@@ -38,8 +38,8 @@ class Sender {
   explicit Sender(ArraySink& sink) : sink_(sink) {}
 
   void Send() {
-    constexpr int kMostAtOnce = 64;
-    for (int i = 0; i < kMostAtOnce; ++i) {
+    constexpr int kMaxAtOnce = 64;
+    for (int i = 0; i < kMaxAtOnce; ++i) {
       const absl::StatusOr<std::size_t> taken = sink_.Append(std::span(message_).subspan(offset_), nullptr);
       ASSERT_TRUE(taken.ok()) << taken.status();
       if (*taken == 0) return;
@@ -67,12 +67,12 @@ double ShareOf(std::uint64_t segment_bytes, int slot_count) {
     slots.push_back(std::make_unique<FakeSlot>(device, kSlotBytes, 0));
     of_share.push_back(slots.back().get());
   }
-  SlotShare share(of_share);
+  SlotPool pool(of_share);
   std::function<void()> wake[3] = {[] {}, [] {}, [] {}};
   const ArrayReducer::Options endless = {.reduction = Sum(), .least_bytes = std::uint64_t{1} << 40};
-  ArraySegmentReducer segments(PartySlots(share, "a"), kNoTime, Sum(), segment_bytes, {}, [&] { wake[0](); });
-  ArrayReducer array(PartySlots(share, "b"), kNoTime, endless, [&] { wake[1](); });
-  ArrayReducer third(PartySlots(share, "c"), kNoTime, endless, [&] { wake[2](); });
+  ArraySegmentReducer segments(PartySlots(pool, "a"), kNoTime, Sum(), segment_bytes, {}, [&] { wake[0](); });
+  ArrayReducer array(PartySlots(pool, "b"), kNoTime, endless, [&] { wake[1](); });
+  ArrayReducer third(PartySlots(pool, "c"), kNoTime, endless, [&] { wake[2](); });
   Sender senders[] = {Sender(segments), Sender(array), Sender(third)};
   const auto take_messages = [&segments] {
     while (segments.has_message()) segments.TakeMessage();
@@ -87,12 +87,12 @@ double ShareOf(std::uint64_t segment_bytes, int slot_count) {
   for (int i = 0; i < 200; ++i) {
     take_messages();
     if (device.working() > 0) device.Finish(0);
-    share.Poll();
+    pool.Poll();
   }
   for (std::function<void()>& end : wake) end = [] {};
   device.SetBlocked(false);
   device.FinishAll();
-  share.Poll();
+  pool.Poll();
   segments.Release();
   array.Release();
   third.Release();
@@ -115,8 +115,8 @@ TEST(LongSegmentsTest, ReducersOfThoseThatAreFinishedAreFreed) {
   constexpr std::size_t kBytes = 4 << 10;
   FakeBehaviour device;
   FakeSlot slot(device, kBytes, 0);
-  SlotShare share({&slot});
-  ArraySegmentReducer segments(PartySlots(share, "a"), kNoTime, Sum(), 2 * kBytes, {}, [] {});
+  SlotPool pool({&slot});
+  ArraySegmentReducer segments(PartySlots(pool, "a"), kNoTime, Sum(), 2 * kBytes, {}, [] {});
   const std::vector<std::byte> segment(2 * kBytes);
   const auto send = [&](int count) {
     for (int i = 0; i < count; ++i) {
@@ -125,7 +125,7 @@ TEST(LongSegmentsTest, ReducersOfThoseThatAreFinishedAreFreed) {
         ASSERT_TRUE(taken.ok()) << taken.status();
         at += *taken;
         device.FinishAll();
-        share.Poll();
+        pool.Poll();
         while (segments.has_message()) segments.TakeMessage();
       }
     }

@@ -23,15 +23,15 @@
 
 namespace warpfold::server {
 
-class Filling {
+class SlotFill {
  public:
   // Fewer bytes than this are copied, unless they follow the last piece in its message: that costs less than
   // to hold what they lie in.
-  static constexpr std::size_t kLeastPieceBytes = 1024;
+  static constexpr std::size_t kMinPieceBytes = 1024;
 
   // `slot` has been taken, and one start of it takes up to `capacity_bytes`. `piece_memory` is where the
   // backend takes pieces from.
-  Filling(kernels::Slot* slot, std::size_t capacity_bytes, ByteSlice piece_memory)
+  SlotFill(kernels::Slot* slot, std::size_t capacity_bytes, ByteSlice piece_memory)
       : slot_(slot), capacity_(capacity_bytes), piece_memory_(piece_memory) {}
 
   kernels::Slot* slot() const { return slot_; }

@@ -23,10 +23,10 @@
 
 namespace warpfold::server {
 
-class Session : public ArraySession {
+class ReduceSession : public ArraySession {
  public:
-  // `service` and the share must outlive the session. `listener` is called when Resume may get further.
-  Session(const Service& service, PartySlots slots, std::function<void()> listener)
+  // `service` and the pool must outlive the session. `listener` is called when Resume may get further.
+  ReduceSession(const Service& service, PartySlots slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
   // The one message of ReduceArray, instead of all others. `plans` are those of the shard.
@@ -75,12 +75,12 @@ class Session : public ArraySession {
 };
 
 // A call of ReduceArray: one message with all that a stream of Reduce has.
-class ReduceArraySession : public Session {
+class ReduceArraySession : public ReduceSession {
  public:
   // As Session. `plans` must outlive the session, too.
   ReduceArraySession(const Service& service, PartySlots slots, PlanCache& plans,
                      std::function<void()> listener)
-      : Session(service, std::move(slots), std::move(listener)), plans_(plans) {}
+      : ReduceSession(service, std::move(slots), std::move(listener)), plans_(plans) {}
   absl::StatusOr<Need> OnMessage(Message message) override { return OnArray(std::move(message), plans_); }
   absl::StatusOr<Need> OnEnd() override;
 

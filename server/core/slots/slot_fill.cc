@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/slots/filling.h"
+#include "server/core/slots/slot_fill.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,11 +9,11 @@
 
 namespace warpfold::server {
 
-std::size_t Filling::Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
+std::size_t SlotFill::Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
   const ByteSlice taken = bytes.first(std::min(bytes.size(), capacity_ - bytes_));
   if (owner != nullptr && Continues(taken, owner)) {
     pieces_.back() = {pieces_.back().data(), pieces_.back().size() + taken.size()};
-  } else if (owner != nullptr && taken.size() >= kLeastPieceBytes && IsReadable(taken)) {
+  } else if (owner != nullptr && taken.size() >= kMinPieceBytes && IsReadable(taken)) {
     pieces_.push_back(taken);
     if (owners_.empty() || owners_.back() != owner) owners_.push_back(owner);
   } else {
@@ -23,20 +23,20 @@ std::size_t Filling::Append(ByteSlice bytes, const std::shared_ptr<const void>& 
   return taken.size();
 }
 
-bool Filling::IsReadable(ByteSlice bytes) const {
+bool SlotFill::IsReadable(ByteSlice bytes) const {
   // Pointers into different objects are ordered by std::less alone.
   constexpr std::less_equal<> kNotAfter;
   return !piece_memory_.empty() && kNotAfter(piece_memory_.data(), bytes.data()) &&
          kNotAfter(bytes.data() + bytes.size(), piece_memory_.data() + piece_memory_.size());
 }
 
-bool Filling::Continues(ByteSlice bytes, const std::shared_ptr<const void>& owner) const {
+bool SlotFill::Continues(ByteSlice bytes, const std::shared_ptr<const void>& owner) const {
   return !owners_.empty() && owners_.back() == owner && !pieces_.empty() &&
          pieces_.back().data() + pieces_.back().size() == bytes.data() && IsReadable(pieces_.back()) &&
          IsReadable(bytes);
 }
 
-void Filling::Copy(ByteSlice bytes) {
+void SlotFill::Copy(ByteSlice bytes) {
   if (bytes.empty()) return;
   std::byte* const to = slot_->staging().data() + staged_;
   std::memcpy(to, bytes.data(), bytes.size());
@@ -49,7 +49,7 @@ void Filling::Copy(ByteSlice bytes) {
   }
 }
 
-std::vector<std::byte> Filling::CutTail(std::size_t byte_count) {
+std::vector<std::byte> SlotFill::CutTail(std::size_t byte_count) {
   std::vector<std::byte> tail(byte_count);
   bytes_ -= byte_count;
   while (byte_count > 0) {
@@ -63,25 +63,26 @@ std::vector<std::byte> Filling::CutTail(std::size_t byte_count) {
   return tail;
 }
 
-absl::Status Filling::Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element) {
+absl::Status SlotFill::Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element) {
   const std::uint64_t elements = bytes_ / reduction.element_bytes();
   // Bytes that were all copied lie ready in one piece.
   if (owners_.empty()) return slot_->Start(reduction, first_element, elements);
   return slot_->StartPieces(reduction, first_element, elements, pieces_);
 }
 
-absl::Status Filling::StartSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut) {
+absl::Status SlotFill::StartSegments(const kernels::ReductionPlan& reduction,
+                                     const kernels::SegmentCut& cut) {
   // Where the tail was cut off, there may be owners and no bytes: of segments without elements.
   return owners_.empty() || pieces_.empty() ? slot_->StartSegments(reduction, cut)
                                             : slot_->StartSegmentPieces(reduction, cut, pieces_);
 }
 
-absl::Status Filling::StartStore(const kernels::Memory& memory, std::uint64_t byte_offset) {
+absl::Status SlotFill::StartStore(const kernels::Memory& memory, std::uint64_t byte_offset) {
   return owners_.empty() ? slot_->StartStore(memory, byte_offset, bytes_)
                          : slot_->StartStorePieces(memory, byte_offset, pieces_);
 }
 
-std::shared_ptr<const void> Filling::TakeOwners() {
+std::shared_ptr<const void> SlotFill::TakeOwners() {
   if (owners_.empty()) return nullptr;
   return std::make_shared<const std::vector<std::shared_ptr<const void>>>(std::move(owners_));
 }

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/lane_fold.cuh"
 #include "kernels/cuda/pair_up.cuh"
 #include "kernels/cuda/tuning.h"
 #include "kernels/cuda/units.cuh"
@@ -19,7 +19,7 @@
 namespace warpfold::kernels::cuda {
 
 template <ScalarOperator Op>
-class ScalarLeaves {
+class WarpLeaves {
  public:
   using Operation = Op;
   using T = typename Op::Element;
@@ -35,7 +35,7 @@ class ScalarLeaves {
   // up with such elements.
   static constexpr bool kHasShort = !HasNeutralElement<Op>;
 
-  __device__ ScalarLeaves(const Op& op, const Range& range)
+  __device__ WarpLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
 
   // Begins to load the leaf with which the next FoldRun starts.
@@ -66,7 +66,7 @@ class ScalarLeaves {
     const std::uint32_t last = (1u << level) - 1;
     const bool prefetches = next != kNoLeaf;
     for (std::uint32_t i = 0; i <= last; ++i) {
-      folded = LaneLeaf<Op>::Fold(op_, vectors_, lane_ * kVector);
+      folded = LaneFold<Op>::Fold(op_, vectors_, lane_ * kVector);
       Load(i < last ? first + i + 1 : next, i < last || prefetches);
       folded = PairUp(folded, i, level, waiting,
                       [this](const LeafState& left, const LeafState& right, std::uint32_t l) {
@@ -90,7 +90,7 @@ class ScalarLeaves {
   __device__ __forceinline__ State FoldShort(std::uint64_t leaf) {
     const auto count = static_cast<std::uint32_t>(CountFrom(leaf));
     LoadShort(leaf, count);
-    const LeafState folded = PlainLaneLeaf<Op>::FoldShort(op_, vectors_, lane_ * kVector, count);
+    const LeafState folded = PlainLaneFold<Op>::FoldShort(op_, vectors_, lane_ * kVector, count);
     return op_.Widen(FoldByShuffles<false>(folded, kLanes / 2), leaf * kLeafElements);
   }
 

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A share of two slots, or of one, on a fake device.
+// A pool of two slots, or of one, on a fake device.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_pool.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 
@@ -19,29 +19,29 @@ inline kernels::ReductionPlan SumOfInts() {
   return kernels::ReductionPlan::Create(spec).value();
 }
 
-class SlotShareTest : public testing::Test {
+class SlotPoolTest : public testing::Test {
  protected:
-  explicit SlotShareTest(int slots = 2) : backend_(slots), share_(SlotsOf(backend_)) {}
+  explicit SlotPoolTest(int slots = 2) : backend_(slots), pool_(SlotsOf(backend_)) {}
 
   absl::Status Start(CountingHolder& holder, kernels::Slot* slot) {
-    return share_.Started(holder, slot, slot->Start(SumOfInts(), 0, 1024));
+    return pool_.Started(holder, slot, slot->Start(SumOfInts(), 0, 1024));
   }
   // Takes a slot and starts it on a device that does not finish.
   kernels::Slot* Occupy(CountingHolder& holder) {
     backend_.behaviour.SetBlocked(true);
-    kernels::Slot* const slot = share_.Take(holder);
+    kernels::Slot* const slot = pool_.Take(holder);
     EXPECT_NE(slot, nullptr);
     EXPECT_TRUE(Start(holder, slot).ok());
     return slot;
   }
 
   FakeBackend backend_;
-  SlotShare share_;
+  SlotPool pool_;
 };
 
-class OneSlotTest : public SlotShareTest {
+class OneSlotTest : public SlotPoolTest {
  protected:
-  OneSlotTest() : SlotShareTest(1) {}
+  OneSlotTest() : SlotPoolTest(1) {}
 };
 
 }  // namespace warpfold::server

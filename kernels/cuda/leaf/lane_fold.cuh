@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LaneLeaf<Op>: how a lane folds its elements of a full leaf. The primary template is the way that every
+// LaneFold<Op>: how a lane folds its elements of a full leaf. The primary template is the way that every
 // operator can go: element by element, in one sweep (lane_sweep.cuh) or two (two_sweeps.cuh). An operator for
 // which GPUs have something faster has a specialisation in a file of its name in this folder, sum.cuh for
 // sum. The generated source of the operator's row includes that file, because it has this name
@@ -18,19 +18,19 @@
 namespace warpfold::kernels::cuda {
 
 template <ScalarOperator Op>
-struct PlainLaneLeaf : LaneSweep<Op> {};
+struct PlainLaneFold : LaneSweep<Op> {};
 template <ScalarOperator Op>
 requires TwoSweeps<Op>
-struct PlainLaneLeaf<Op> : TwoLaneSweeps<Op> {
+struct PlainLaneFold<Op> : TwoLaneSweeps<Op> {
 };
 
-// A specialisation has a Fold with the arguments of LaneSweep, and returns the bits that PlainLaneLeaf does.
+// A specialisation has a Fold with the arguments of LaneSweep, and returns the bits that PlainLaneFold does.
 // Those that sweep twice take the vectors by a reference that is not constant, because they write them.
 //
-// The files of operators have one form: they first say that the operator over any type is a PlainLaneLeaf,
+// The files of operators have one form: they first say that the operator over any type is a PlainLaneFold,
 // and then specialise it for the types that have a faster way. (describe has a way of its own for all types.)
 template <ScalarOperator Op>
-struct LaneLeaf : PlainLaneLeaf<Op> {};
+struct LaneFold : PlainLaneFold<Op> {};
 
 }  // namespace warpfold::kernels::cuda
 
@@ -67,29 +67,29 @@ struct Variance;
 namespace cuda {
 
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Argmax<T, kIgnoreNan>>;
+struct LaneFold<Argmax<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Argmin<T, kIgnoreNan>>;
+struct LaneFold<Argmin<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<BitAnd<T, kIgnoreNan>>;
+struct LaneFold<BitAnd<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<BitOr<T, kIgnoreNan>>;
+struct LaneFold<BitOr<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<BitXor<T, kIgnoreNan>>;
+struct LaneFold<BitXor<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Describe<T, kIgnoreNan>>;
+struct LaneFold<Describe<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Max<T, kIgnoreNan>>;
+struct LaneFold<Max<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Min<T, kIgnoreNan>>;
+struct LaneFold<Min<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Minmax<T, kIgnoreNan>>;
+struct LaneFold<Minmax<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Product<T, kIgnoreNan>>;
+struct LaneFold<Product<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Sum<T, kIgnoreNan>>;
+struct LaneFold<Sum<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Variance<T, kIgnoreNan>>;
+struct LaneFold<Variance<T, kIgnoreNan>>;
 
 }  // namespace cuda
 }  // namespace warpfold::kernels

@@ -51,10 +51,10 @@ struct DeviceWork {
   bool segments = false;     // the slot was started on segments, not on a range
 };
 
-class SlotShare {
+class SlotPool {
  public:
   // Who takes slots. The functions are called by Poll and Serve, and OnSlotWanted by other holders' Take.
-  // They may call the share, but must not destroy the holder.
+  // They may call the pool, but must not destroy the holder.
   class Holder {
    public:
     // For whom the slots that it takes count.
@@ -68,15 +68,15 @@ class SlotShare {
     // The range that this holder started on `slot` is reduced, or failed. The slot no longer belongs to it.
     virtual void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) = 0;
     // As OnSlotFinished, for a slot that was started on segments. The values are valid until the holder calls
-    // the share, or returns.
+    // the pool, or returns.
     virtual void OnSegmentsFinished(kernels::Slot*, const absl::StatusOr<kernels::SegmentsResult>&) {}
 
    private:
     const std::string party_;
   };
 
-  // The slots must outlive the share, and so must `device`, which hears of work that does not end.
-  explicit SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device = nullptr);
+  // The slots must outlive the pool, and so must `device`, which hears of work that does not end.
+  explicit SlotPool(const std::vector<kernels::Slot*>& slots, DeviceHealth* device = nullptr);
 
   // A slot to fill, the holder's until Start or Return; null if none is free, or if others wait for one: then
   // OnSlotFree tells when to ask again. With `device`, which must have a slot here, it is one of its slots.
@@ -112,7 +112,7 @@ class SlotShare {
   // For the holder, right after it has started the slot: if the device has finished within Start, returns the
   // result and gives the slot back. Nothing while the device works, and where it never finishes so soon.
   std::optional<absl::StatusOr<kernels::SlotResult>> CollectAtOnce(kernels::Slot* slot);
-  // The same for a slot that was started on segments. The values are valid until the share is called.
+  // The same for a slot that was started on segments. The values are valid until the pool is called.
   std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegmentsAtOnce(kernels::Slot* slot);
 
   // Removes the holder: it no longer waits for slots and receives no more callbacks. Slots that the device is
@@ -125,7 +125,7 @@ class SlotShare {
   // Declares the device lost if it has worked on a slot for longer than its deadline. To be called often,
   // after Poll.
   void CheckDeadlines(absl::Time now);
-  // Whoever calls a slot must wrap the call in a DeviceCalls::Scope on this. SlotShare wraps its own calls.
+  // Whoever calls a slot must wrap the call in a DeviceCalls::Scope on this. SlotPool wraps its own calls.
   DeviceCalls& device_calls() { return device_calls_; }
   // Hands free slots to waiting holders; where work ends in Start, until it has worked for one of them:
   // before the next one the shard's thread should look for events.
@@ -195,7 +195,7 @@ class SlotShare {
   // A free slot that suits. If others wait for it, only the holder whose turn it is gets it.
   Entry* FindFree(std::optional<int> device, bool has_turn);
   bool IsWaitedFor(const Entry& entry) const;
-  void CallInALoan(std::optional<int> device);
+  void RevokeLoan(std::optional<int> device);
   // Whom the free slots are for; none where nobody waits for one of them.
   std::optional<Turn> FindTurn() const;
   void Queue(Holder& holder, std::optional<int> device);
@@ -214,10 +214,10 @@ class SlotShare {
 
 // The slots of a shard, for one party.
 struct PartySlots {
-  PartySlots(SlotShare& share_in,  // NOLINT: a share is one for nobody in particular
+  PartySlots(SlotPool& pool_in,  // NOLINT: a pool is one for nobody in particular
              std::string party_in = "")
-      : share(share_in), party(std::move(party_in)) {}
-  SlotShare& share;
+      : pool(pool_in), party(std::move(party_in)) {}
+  SlotPool& pool;
   std::string party;
 };
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When calls ask for their admission first, by a clock of the test's own.
-#include "client/connections/refusals.h"
+#include "client/connections/target_load.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ const absl::Time kNow = absl::UnixEpoch();
 constexpr absl::Duration kTick = absl::Nanoseconds(1);
 
 TEST(RefusalsTest, CallsAskForSomeSecondsAfterARefusal) {
-  Refusals refusals;
+  TargetLoad refusals;
   EXPECT_FALSE(refusals.AsksFirst(kNow));
   refusals.Refused(kNow);
   EXPECT_TRUE(refusals.AsksFirst(kNow));
@@ -24,14 +24,14 @@ TEST(RefusalsTest, CallsAskForSomeSecondsAfterARefusal) {
 }
 
 TEST(RefusalsTest, AnAdmissionDoesNotEndTheAsking) {
-  Refusals refusals;
+  TargetLoad refusals;
   refusals.Refused(kNow);
   refusals.Admitted();
   EXPECT_TRUE(refusals.AsksFirst(kNow + kTick));
 }
 
 TEST(RefusalsTest, WhoDoesNotKnowTheQuestionIsNotAskedForAWhile) {
-  Refusals refusals;
+  TargetLoad refusals;
   refusals.Refused(kNow);
   refusals.HeardNothing(kNow);
   EXPECT_FALSE(refusals.AsksFirst(kNow + kTick));
@@ -42,7 +42,7 @@ TEST(RefusalsTest, WhoDoesNotKnowTheQuestionIsNotAskedForAWhile) {
 }
 
 TEST(RefusalsTest, PlacesAreCounted) {
-  Refusals refusals;
+  TargetLoad refusals;
   EXPECT_FALSE(refusals.HasPlaces());
   refusals.TookPlace();
   refusals.TookPlace();
@@ -53,7 +53,7 @@ TEST(RefusalsTest, PlacesAreCounted) {
 }
 
 TEST(RefusalsTest, WhoHasAnsweredBeforeIsOnlyLate) {
-  Refusals refusals;
+  TargetLoad refusals;
   refusals.Refused(kNow);
   refusals.Admitted();
   refusals.HeardNothing(kNow);

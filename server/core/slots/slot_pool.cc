@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/slots/slot_share.h"
+#include "server/core/slots/slot_pool.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,20 +10,20 @@
 
 namespace warpfold::server {
 
-SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device) : device_(device) {
+SlotPool::SlotPool(const std::vector<kernels::Slot*>& slots, DeviceHealth* device) : device_(device) {
   for (kernels::Slot* slot : slots) {
     entries_.push_back({.slot = slot});
     devices_ = std::max(devices_, slot->device() + 1);
   }
 }
 
-kernels::Slot* SlotShare::Take(Holder& holder, std::optional<int> device) {
+kernels::Slot* SlotPool::Take(Holder& holder, std::optional<int> device) {
   const bool has_turn = served_ == &holder;
   if (has_turn) served_ = nullptr;
   const bool waits = Waits(holder);
   Entry* entry = FindFree(device, has_turn);
   if (entry == nullptr && !waits) {
-    CallInALoan(device);
+    RevokeLoan(device);
     entry = FindFree(device, has_turn);
   }
   if (entry == nullptr) {
@@ -41,7 +41,7 @@ kernels::Slot* SlotShare::Take(Holder& holder, std::optional<int> device) {
   return entry->slot;
 }
 
-void SlotShare::Return(kernels::Slot* slot) {
+void SlotPool::Return(kernels::Slot* slot) {
   Entry& entry = EntryOf(slot);
   const auto party = parties_.find(entry.party);
   --party->second.slots;
@@ -49,12 +49,12 @@ void SlotShare::Return(kernels::Slot* slot) {
   entry = {.slot = slot};
 }
 
-void SlotShare::SetAwaitingClient(kernels::Slot* slot, bool awaiting) {
+void SlotPool::SetAwaitingClient(kernels::Slot* slot, bool awaiting) {
   EntryOf(slot).awaiting_client = awaiting;
 }
 
-absl::Status SlotShare::Started(Holder& holder, kernels::Slot* slot, absl::Status started,
-                                const DeviceWork& work) {
+absl::Status SlotPool::Started(Holder& holder, kernels::Slot* slot, absl::Status started,
+                               const DeviceWork& work) {
   if (!started.ok()) {
     Return(slot);
     return started;
@@ -70,13 +70,13 @@ absl::Status SlotShare::Started(Holder& holder, kernels::Slot* slot, absl::Statu
   return started;
 }
 
-void SlotShare::AwaitFinish(const Holder& holder) {
+void SlotPool::AwaitFinish(const Holder& holder) {
   for (Entry& entry : entries_) {
     if (entry.holder == &holder) entry.awaited = true;
   }
 }
 
-std::optional<absl::Duration> SlotShare::PollTime() const {
+std::optional<absl::Duration> SlotPool::PollTime() const {
   std::optional<absl::Duration> longest;
   for (const Entry& entry : entries_) {
     if (WantsNotice(entry)) longest = std::max(longest, std::optional(entry.work.poll));
@@ -84,7 +84,7 @@ std::optional<absl::Duration> SlotShare::PollTime() const {
   return longest;
 }
 
-void SlotShare::AskForNotices() {
+void SlotPool::AskForNotices() {
   for (Entry& entry : entries_) {
     if (WantsNotice(entry)) {
       entry.noticed = true;
@@ -94,15 +94,15 @@ void SlotShare::AskForNotices() {
   }
 }
 
-std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::CollectAtOnce(kernels::Slot* slot) {
+std::optional<absl::StatusOr<kernels::SlotResult>> SlotPool::CollectAtOnce(kernels::Slot* slot) {
   return slot->EndsInStart() ? Collect(slot) : std::nullopt;
 }
 
-std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegmentsAtOnce(kernels::Slot* slot) {
+std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotPool::CollectSegmentsAtOnce(kernels::Slot* slot) {
   return slot->EndsInStart() ? CollectSegments(slot) : std::nullopt;
 }
 
-std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::Slot* slot) {
+std::optional<absl::StatusOr<kernels::SlotResult>> SlotPool::Collect(kernels::Slot* slot) {
   const DeviceCalls::Scope call(device_calls_);
   if (!slot->Finished()) return std::nullopt;
   absl::StatusOr<kernels::SlotResult> result = slot->Wait();
@@ -111,7 +111,7 @@ std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::S
   return result;
 }
 
-std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegments(kernels::Slot* slot) {
+std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotPool::CollectSegments(kernels::Slot* slot) {
   const DeviceCalls::Scope call(device_calls_);
   if (!slot->Finished()) return std::nullopt;
   absl::StatusOr<kernels::SegmentsResult> result = slot->WaitSegments();
@@ -120,7 +120,7 @@ std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegment
   return result;
 }
 
-void SlotShare::Leave(Holder& holder) {
+void SlotPool::Leave(Holder& holder) {
   if (const auto party = parties_.find(holder.party()); party != parties_.end()) {
     waiting_ -= std::erase_if(party->second.waiters,
                               [&holder](const Waiter& waiter) { return waiter.holder == &holder; });
@@ -131,7 +131,7 @@ void SlotShare::Leave(Holder& holder) {
   }
 }
 
-void SlotShare::Poll() {
+void SlotPool::Poll() {
   for (Entry& entry : entries_) {
     if (entry.state != State::kInFlight) continue;
     Holder* const holder = entry.holder;
@@ -146,7 +146,7 @@ void SlotShare::Poll() {
   Serve();
 }
 
-void SlotShare::CheckDeadlines(absl::Time now) {
+void SlotPool::CheckDeadlines(absl::Time now) {
   if (device_ == nullptr) return;
   for (Entry& entry : entries_) {
     if (entry.state != State::kInFlight || entry.lasts.Advance(now) < entry.deadline) continue;
@@ -155,7 +155,7 @@ void SlotShare::CheckDeadlines(absl::Time now) {
   }
 }
 
-void SlotShare::Serve() {
+void SlotPool::Serve() {
   has_worked_ = false;
   while (!has_worked_) {
     const std::optional<Turn> turn = FindTurn();
@@ -173,7 +173,7 @@ void SlotShare::Serve() {
   }
 }
 
-std::optional<SlotShare::Turn> SlotShare::FindTurn() const {
+std::optional<SlotPool::Turn> SlotPool::FindTurn() const {
   if (waiting_ == 0 || free() == 0) return std::nullopt;
   const auto has_slot = [this](const Waiter& waiter) { return HasFree(waiter.device); };
   std::optional<Turn> next;
@@ -187,7 +187,7 @@ std::optional<SlotShare::Turn> SlotShare::FindTurn() const {
   return next;
 }
 
-void SlotShare::Queue(Holder& holder, std::optional<int> device) {
+void SlotPool::Queue(Holder& holder, std::optional<int> device) {
   const auto [party, is_new] = parties_.try_emplace(holder.party());
   // It may have been forgotten since it was served, so it stands behind those who wait already.
   if (is_new) party->second.served = ++given_out_;
@@ -195,7 +195,7 @@ void SlotShare::Queue(Holder& holder, std::optional<int> device) {
   ++waiting_;
 }
 
-bool SlotShare::Waits(const Holder& holder) const {
+bool SlotPool::Waits(const Holder& holder) const {
   const auto party = parties_.find(holder.party());
   if (party == parties_.end()) return false;
   const Waiters& waiters = party->second.waiters;
@@ -203,38 +203,38 @@ bool SlotShare::Waits(const Holder& holder) const {
                      [&holder](const Waiter& waiter) { return waiter.holder == &holder; });
 }
 
-void SlotShare::ForgetIfGone(Parties::iterator party) {
+void SlotPool::ForgetIfGone(Parties::iterator party) {
   if (party->second.slots == 0 && party->second.waiters.empty()) parties_.erase(party);
 }
 
-std::size_t SlotShare::free() const {
+std::size_t SlotPool::free() const {
   return std::count_if(entries_.begin(), entries_.end(),
                        [](const Entry& entry) { return entry.state == State::kFree; });
 }
 
-std::size_t SlotShare::in_flight() const {
+std::size_t SlotPool::in_flight() const {
   return std::count_if(entries_.begin(), entries_.end(),
                        [](const Entry& entry) { return entry.state == State::kInFlight; });
 }
 
-SlotShare::Entry& SlotShare::EntryOf(const kernels::Slot* slot) {
+SlotPool::Entry& SlotPool::EntryOf(const kernels::Slot* slot) {
   return *std::find_if(entries_.begin(), entries_.end(),
                        [slot](const Entry& entry) { return entry.slot == slot; });
 }
 
-bool SlotShare::HasFree(std::optional<int> device) const {
+bool SlotPool::HasFree(std::optional<int> device) const {
   return std::any_of(entries_.begin(), entries_.end(),
                      [&](const Entry& e) { return e.state == State::kFree && Suits(e, device); });
 }
 
-SlotShare::Entry* SlotShare::FindFree(std::optional<int> device, bool has_turn) {
+SlotPool::Entry* SlotPool::FindFree(std::optional<int> device, bool has_turn) {
   const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
     return e.state == State::kFree && Suits(e, device) && (has_turn || !IsWaitedFor(e));
   });
   return entry == entries_.end() ? nullptr : &*entry;
 }
 
-bool SlotShare::IsWaitedFor(const Entry& entry) const {
+bool SlotPool::IsWaitedFor(const Entry& entry) const {
   if (waiting_ == 0) return false;
   return std::any_of(parties_.begin(), parties_.end(), [&entry](const auto& party) {
     const Waiters& waiters = party.second.waiters;
@@ -243,7 +243,7 @@ bool SlotShare::IsWaitedFor(const Entry& entry) const {
   });
 }
 
-void SlotShare::CallInALoan(std::optional<int> device) {
+void SlotPool::RevokeLoan(std::optional<int> device) {
   const auto lent = std::find_if(entries_.begin(), entries_.end(), [device](const Entry& entry) {
     return entry.state == State::kTaken && entry.awaiting_client && Suits(entry, device);
   });

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/calls/session.h"
+#include "server/core/calls/reduce_session.h"
 
 #include <google/protobuf/arena.h>
 
@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
-#include "server/core/refusals.h"
+#include "server/core/bad_request.h"
 #include "server/core/slots/array_reducer.h"
 #include "server/core/slots/memory_reducer.h"
 #include "server/core/wire/messages.h"
@@ -34,7 +34,7 @@ absl::Status CheckNoStripe(const v1::ReduceHeader& header) {
 
 }  // namespace
 
-absl::StatusOr<Session::StreamMessage> Session::Parse(ByteSlices message) {
+absl::StatusOr<ReduceSession::StreamMessage> ReduceSession::Parse(ByteSlices message) {
   absl::StatusOr<ParsedRequest<v1::ReduceHeader>> request = ParseReduceRequest(message);
   if (!request.ok()) return request.status();
   StreamMessage parsed = ToStreamMessage(*std::move(request), &parsed_header_);
@@ -44,7 +44,7 @@ absl::StatusOr<Session::StreamMessage> Session::Parse(ByteSlices message) {
   return parsed;
 }
 
-absl::StatusOr<Session::Need> Session::OnArray(Message message, PlanCache& plans) {
+absl::StatusOr<ReduceSession::Need> ReduceSession::OnArray(Message message, PlanCache& plans) {
   std::optional<PlainArray> plain = ReadPlainArray(message.slices);
   const kernels::ReductionPlan* const known = plain.has_value() ? plans.Find(plain->spec) : nullptr;
   if (known != nullptr) {
@@ -65,7 +65,7 @@ absl::StatusOr<Session::Need> Session::OnArray(Message message, PlanCache& plans
   return TakeArray(std::move(array->data), std::move(message));
 }
 
-absl::StatusOr<Session::Need> Session::TakeArray(ParsedChunk data, Message message) {
+absl::StatusOr<ReduceSession::Need> ReduceSession::TakeArray(ParsedChunk data, Message message) {
   const std::uint64_t element_bytes = reducer_->state().reduction().element_bytes();
   if (whole_bytes_ % element_bytes != 0) {
     return kernels::Error(
@@ -83,7 +83,7 @@ absl::StatusOr<ArraySession::Need> ReduceArraySession::OnEnd() {
                         "the call ended before its request");
 }
 
-void Session::Release() {
+void ReduceSession::Release() {
   ArraySession::Release();
   // A client may take its time over the answer.
   v1::ReduceHeader().Swap(&parsed_header_);
@@ -92,7 +92,7 @@ void Session::Release() {
   if (reducer_ != nullptr) reducer_->Release();
 }
 
-absl::Status Session::Begin() {
+absl::Status ReduceSession::Begin() {
   begin_ = service_.clock();
   if (absl::Status status = CheckText("request_id", parsed_header_.request_id()); !status.ok()) return status;
   header_ = std::move(parsed_header_);
@@ -100,12 +100,12 @@ absl::Status Session::Begin() {
   return reduction.ok() ? BeginBy(*reduction) : reduction.status();
 }
 
-absl::Status Session::BeginBy(const kernels::ReductionPlan& reduction) {
+absl::Status ReduceSession::BeginBy(const kernels::ReductionPlan& reduction) {
   if (absl::Status status = CheckHeader(reduction); !status.ok()) return status;
   return header_.has_reference() ? BeginElsewhere(reduction) : BeginChunks(reduction);
 }
 
-absl::Status Session::BeginChunks(const kernels::ReductionPlan& reduction) {
+absl::Status ReduceSession::BeginChunks(const kernels::ReductionPlan& reduction) {
   const std::uint64_t element_bytes = reduction.element_bytes();
   const bool has_count = header_.has_expected_element_count();
   const std::uint64_t count = header_.expected_element_count();
@@ -129,7 +129,7 @@ absl::Status Session::BeginChunks(const kernels::ReductionPlan& reduction) {
   return absl::OkStatus();
 }
 
-absl::Status Session::BeginElsewhere(const kernels::ReductionPlan& reduction) {
+absl::Status ReduceSession::BeginElsewhere(const kernels::ReductionPlan& reduction) {
   if (absl::Status status = CheckNoStream(header_.has_expected_element_count(), header_.with_crc32c());
       !status.ok())
     return status;
@@ -157,12 +157,12 @@ absl::Status Session::BeginElsewhere(const kernels::ReductionPlan& reduction) {
   return reducer_->TryFinish().status();
 }
 
-std::uint64_t Session::array_bytes() const {
+std::uint64_t ReduceSession::array_bytes() const {
   if (incoming_.has_value() || reducer_ == nullptr) return ArraySession::array_bytes();
   return header_.reference().element_count() * reducer_->state().reduction().element_bytes();
 }
 
-void Session::Describe(CallRecord* record) const {
+void ReduceSession::Describe(CallRecord* record) const {
   ArraySession::Describe(record);
   if (reducer_ == nullptr) return;
   record->reduction = reducer_->state().reduction();
@@ -171,11 +171,11 @@ void Session::Describe(CallRecord* record) const {
       .queue = timings.queue, .receive = receive_, .copy = timings.copy, .kernel = timings.kernel};
 }
 
-std::uint64_t Session::CrossoverBytes(const kernels::ReductionPlan& reduction) const {
+std::uint64_t ReduceSession::CrossoverBytes(const kernels::ReductionPlan& reduction) const {
   return std::max(service_.cpu_crossover_bytes, service_.crossovers.BytesFor(reduction));
 }
 
-absl::Status Session::CheckHeader(const kernels::ReductionPlan& reduction) const {
+absl::Status ReduceSession::CheckHeader(const kernels::ReductionPlan& reduction) const {
   const kernels::Algorithm algorithm = reduction.spec().algorithm;
   if (!service_.backend.Supports(algorithm)) {
     const std::string name = kernels::AlgorithmName(algorithm);
@@ -188,7 +188,7 @@ absl::Status Session::CheckHeader(const kernels::ReductionPlan& reduction) const
   return CheckPlace(reduction);
 }
 
-absl::Status Session::CheckPlace(const kernels::ReductionPlan& reduction) const {
+absl::Status ReduceSession::CheckPlace(const kernels::ReductionPlan& reduction) const {
   const std::uint64_t max_first = service_.limits.max_first_byte() / reduction.element_bytes();
   if (header_.first_element() % reduction.leaf_elements() == 0 && header_.first_element() <= max_first) {
     return absl::OkStatus();
@@ -199,7 +199,7 @@ absl::Status Session::CheckPlace(const kernels::ReductionPlan& reduction) const 
   return BadHeader("first_element", must, max_first);
 }
 
-absl::StatusOr<std::string> Session::Response() {
+absl::StatusOr<std::string> ReduceSession::Response() {
   // An answer of one or a few values needs no other memory.
   alignas(std::max_align_t) std::array<char, 1024> block;
   google::protobuf::ArenaOptions options;
@@ -212,13 +212,13 @@ absl::StatusOr<std::string> Session::Response() {
   return response.SerializeAsString();
 }
 
-absl::StatusOr<v1::Reduction> Session::Result() const {
+absl::StatusOr<v1::Reduction> ReduceSession::Result() const {
   v1::Reduction result;
   absl::Status status = FillResult(&result);
   return status.ok() ? absl::StatusOr<v1::Reduction>(std::move(result)) : status;
 }
 
-absl::Status Session::FillResult(v1::Reduction* result) const {
+absl::Status ReduceSession::FillResult(v1::Reduction* result) const {
   if (absl::Status status = FillReduction(reducer_->state(), header_.return_state(), result); !status.ok()) {
     return status;
   }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/slots/filling.h"
+#include "server/core/slots/slot_fill.h"
 
 #include <gtest/gtest.h>
 
@@ -69,27 +69,27 @@ class FillingTest : public testing::Test {
 
   void Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
     expected_.insert(expected_.end(), bytes.begin(), bytes.end());
-    ASSERT_EQ(filling_.Append(bytes, owner), bytes.size());
+    ASSERT_EQ(fill_.Append(bytes, owner), bytes.size());
   }
 
   // Starts the slot, and tells the sizes of the pieces that it was started on.
   std::vector<std::size_t> Started() {
-    EXPECT_EQ(filling_.bytes(), expected_.size());
-    EXPECT_TRUE(filling_.Start(SumOfBytes(), 0).ok());
+    EXPECT_EQ(fill_.bytes(), expected_.size());
+    EXPECT_TRUE(fill_.Start(SumOfBytes(), 0).ok());
     EXPECT_TRUE(slot_.bytes() == expected_);
     EXPECT_EQ(behaviour_.misuses, 0);
     return slot_.sizes();
   }
 
   static constexpr std::size_t kReadable = 60'000;
-  static constexpr std::size_t kLeast = Filling::kLeastPieceBytes;
+  static constexpr std::size_t kLeast = SlotFill::kMinPieceBytes;
 
   std::array<std::byte, 64'000> memory_;
   const std::shared_ptr<const void> message_ = std::make_shared<int>(1);
   const std::shared_ptr<const void> other_ = std::make_shared<int>(2);
   FakeBehaviour behaviour_;
   RecordingSlot slot_{behaviour_, 64 << 10, 0};
-  Filling filling_{&slot_, 64 << 10, PieceMemory()};
+  SlotFill fill_{&slot_, 64 << 10, PieceMemory()};
   std::vector<std::byte> expected_;
 };
 
@@ -142,48 +142,48 @@ TEST_F(FillingTest, CopiesAreNoPieceThatOthersBelongTo) {
 TEST_F(FillingTest, AMessageThatLiesBehindTheStagingBufferIsAnotherPiece) {
   NeighbourSlot slot(behaviour_, std::span(memory_).first(500));
   const ByteSlice readable = Bytes(500, 5000);
-  Filling filling(&slot, 10'000, readable);
-  filling.Append(readable.subspan(3000, 2000), message_);
-  filling.Append(Bytes(60'000, 500), nullptr);
-  filling.Append(readable.first(2000), message_);
-  EXPECT_TRUE(filling.Start(SumOfBytes(), 0).ok());
+  SlotFill fill(&slot, 10'000, readable);
+  fill.Append(readable.subspan(3000, 2000), message_);
+  fill.Append(Bytes(60'000, 500), nullptr);
+  fill.Append(readable.first(2000), message_);
+  EXPECT_TRUE(fill.Start(SumOfBytes(), 0).ok());
   EXPECT_EQ(slot.sizes(), std::vector<std::size_t>({2000, 500, 2000}));
 }
 
 TEST_F(FillingTest, ACopyBehindTheMessageIsAnotherPieceToo) {
   NeighbourSlot slot(behaviour_, std::span(memory_).subspan(5000, 500));
-  Filling filling(&slot, 10'000, Bytes(0, 5000));
-  filling.Append(Bytes(3000, 2000), message_);
-  filling.Append(Bytes(60'000, 300), nullptr);
-  filling.Append(Bytes(61'000, 200), nullptr);
-  EXPECT_TRUE(filling.Start(SumOfBytes(), 0).ok());
+  SlotFill fill(&slot, 10'000, Bytes(0, 5000));
+  fill.Append(Bytes(3000, 2000), message_);
+  fill.Append(Bytes(60'000, 300), nullptr);
+  fill.Append(Bytes(61'000, 200), nullptr);
+  EXPECT_TRUE(fill.Start(SumOfBytes(), 0).ok());
   EXPECT_EQ(slot.sizes(), std::vector<std::size_t>({2000, 500}));
 }
 
 TEST_F(FillingTest, TheOwnerIsHeldOnceForAllItsBytes) {
   for (std::size_t i = 0; i < 10; ++i) Append(Bytes(3000 * i, 3000), message_);
   EXPECT_EQ(message_.use_count(), 2);
-  std::shared_ptr<const void> owners = filling_.TakeOwners();
+  std::shared_ptr<const void> owners = fill_.TakeOwners();
   EXPECT_EQ(message_.use_count(), 2);
   owners.reset();
   EXPECT_EQ(message_.use_count(), 1);
 }
 
 TEST_F(FillingTest, ItIsFullWithAsManyPiecesAsASlotTakes) {
-  Filling filling(&slot_, 2 * kLeast * kernels::Slot::kMaxPieces, PieceMemory());
+  SlotFill fill(&slot_, 2 * kLeast * kernels::Slot::kMaxPieces, PieceMemory());
   for (std::size_t i = 0; i < kernels::Slot::kMaxPieces; ++i) {
-    ASSERT_FALSE(filling.is_full()) << i;
-    filling.Append(Bytes(0, kLeast), i % 2 == 0 ? message_ : other_);
+    ASSERT_FALSE(fill.is_full()) << i;
+    fill.Append(Bytes(0, kLeast), i % 2 == 0 ? message_ : other_);
   }
-  EXPECT_TRUE(filling.is_full());
-  EXPECT_LT(filling.bytes(), filling.capacity());
+  EXPECT_TRUE(fill.is_full());
+  EXPECT_LT(fill.bytes(), fill.capacity());
 }
 
 TEST_F(FillingTest, ATailIsCutOutOfAPieceOfManyParts) {
   for (std::size_t i = 0; i < 10; ++i) Append(Bytes(500 + 100 * i, 100), i == 0 ? nullptr : message_);
   Append(Bytes(2000, 3000), message_);
   Append(Bytes(5000, 100), message_);
-  const std::vector<std::byte> tail = filling_.CutTail(150);
+  const std::vector<std::byte> tail = fill_.CutTail(150);
   expected_.erase(expected_.end() - 150, expected_.end());
   EXPECT_TRUE(std::ranges::equal(tail, Bytes(4950, 150)));
   EXPECT_EQ(Started(), std::vector<std::size_t>({1000, 2950}));
@@ -193,9 +193,9 @@ TEST_F(FillingTest, ATailIsCutOutOfAPieceOfManyParts) {
 // no pieces.
 TEST_F(FillingTest, SegmentsWithoutElementsAreLeftWhereAllBytesAreCutOff) {
   Append(Bytes(0, 4000), message_);
-  EXPECT_TRUE(std::ranges::equal(filling_.CutTail(4000), Bytes(0, 4000)));
+  EXPECT_TRUE(std::ranges::equal(fill_.CutTail(4000), Bytes(0, 4000)));
   const std::vector<std::uint64_t> lengths = {0, 0};
-  ASSERT_TRUE(filling_.StartSegments(SumOfBytes(), {.segment_count = 2, .lengths = lengths}).ok());
+  ASSERT_TRUE(fill_.StartSegments(SumOfBytes(), {.segment_count = 2, .lengths = lengths}).ok());
   EXPECT_EQ(behaviour_.misuses, 0);
   EXPECT_EQ(behaviour_.piece_starts, 0);
 }

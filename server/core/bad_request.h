@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The refusals of bad requests that several parts of the server make. reduction.proto lists all reasons.
+// The statuses of bad requests, which several parts of the server return. reduction.proto lists all reasons.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ inline absl::Status BadHeader(absl::string_view field, absl::string_view what) {
                         absl::StrCat(field, " ", what), {{"field", std::string(field)}});
 }
 
-// The same of a field that is beyond a limit, whose number is metadata, too.
+// The same for a field that is beyond `limit`, which is in the metadata under the key "value".
 inline absl::Status BadHeader(absl::string_view field, absl::string_view what, std::uint64_t limit) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                         absl::StrCat(field, " ", what),

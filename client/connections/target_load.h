@@ -24,14 +24,13 @@ inline constexpr absl::Duration kLongestWaitForAdmission = absl::Seconds(1);
 inline constexpr absl::Duration kNotAskedAfterSilence = absl::Minutes(1);
 
 // Threads: any. All times are of one clock, the caller's.
-class Refusals {
+class TargetLoad {
  public:
-  // Records the outcome of a call. Refused: an overloaded server rejected it. Admitted: it asked and was
-  // admitted. HeardNothing: it asked, and got no answer within kLongestWaitForAdmission.
+  // The outcome of a call, whether or not it asked: an overloaded server rejected it.
   void Refused(absl::Time now);
-  // ... it asked, and heard that it is admitted, ...
+  // Likewise, of a call that asked: it was admitted.
   void Admitted();
-  // ... or it asked, and heard nothing in kLongestWaitForAdmission.
+  // Likewise: it got no answer within kLongestWaitForAdmission.
   void HeardNothing(absl::Time now);
 
   // A call that sends an array has a place at the target: it was admitted, or did not ask and may have one.
