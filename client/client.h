@@ -32,11 +32,11 @@
 // open. A share of an array on several streams, a part of ReducePart and an array of at most 64 KiB without a
 // checksum are sent again even if they were taken (docs/cpp.md has a table). So is a call that a full server
 // refused (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an
-// array has been reduced, and while another call of this client, but for Writers, sends that server an array,
-// until the deadline, unless max_attempts is 1. A share that was refused beside another one of its connection
-// is sent again when that is answered, and from then on each share of the array waits for the one before it.
-// No pause goes beyond the deadline: the last failure is then the answer. A connection that broke is made
-// again by the next call.
+// array has been reduced, and while another call of this client, except for Writers, sends that server an
+// array, until the deadline, unless max_attempts is 1. A share that was refused beside another one of its
+// connection is sent again when that is answered, and from then on each share of the array waits for the one
+// before it. No pause goes beyond the deadline: the last failure is then the answer. A connection that broke
+// is made again by the next call.
 //
 // Full servers: who was refused and calls again at once is kept back, so that the server has its threads for
 // those whom it serves. For 5 s after a refusal calls to that server ask first: they send nothing of an array
@@ -175,7 +175,7 @@ class Client {
                                           std::span<const std::span<const std::byte>> pieces,
                                           const CallOptions& options = {});
   // The values of the union of adjacent ranges, in array order, at least one: no gap, no overlap. Ranges of
-  // no elements do not count, wherever they begin, but for the first.
+  // no elements do not count, wherever they begin, except for the first.
   // INVALID_ARGUMENT (BAD_STATE) for other states, or if they are not of this spec and type; `ddof` and
   // `overflow`, which only values depend on, may differ.
   absl::StatusOr<Reduction> Merge(const Spec& spec, ElementType type, std::span<const PartialState> states,
@@ -240,7 +240,7 @@ class Client {
                                          bool return_state);
   // A job that begins now, of an array whose size is to be set.
   ReduceJob JobOf(const v1::ReductionSpec& spec, const SliceSource& source, const CallOptions& options) const;
-  // At most so many, over all connections to all targets.
+  // At most this many, over all connections to all targets.
   int most_streams() const;
   // What every call owes before anything is sent; for calls about what stays with one server also that one.
   absl::Status CheckCall(const CallOptions& options) const;

@@ -26,8 +26,8 @@ inline constexpr char kDefaultTarget[] = "127.0.0.1:50051";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(3700);
 
 struct ClientOptions {
-  // At most so many connections to each target, 1 to 64; another number is taken for the nearest of these.
-  // Each is made when a call finds all before it busy.
+  // The largest number of connections to each target, 1 to 64; another number is taken for the nearest of
+  // these. Each is made when a call finds all before it busy.
   int connections = 64;
   // TLS, for example grpc::SslCredentials; null for plaintext. For all targets.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
@@ -39,9 +39,9 @@ struct ClientOptions {
   // this client is waited for), and made up to a fifth shorter by chance. If the server says when to come
   // again, that counts.
   absl::Duration backoff = absl::Milliseconds(100);
-  // A peer of which nothing has come for so long is asked whether it lives (an HTTP/2 ping), while there is a
-  // call; at least 1 s, at most a day. One that does not answer for 20 s is taken for dead: its calls end
-  // with UNAVAILABLE. Servers answer pings in less than 10 s with an end of the connection.
+  // A peer from which nothing has come for this long is asked whether it lives (an HTTP/2 ping), while there
+  // is a call; at least 1 s, at most a day. One that does not answer for 20 s is taken for dead: its calls
+  // end with UNAVAILABLE. Servers answer pings in less than 10 s with an end of the connection.
   absl::Duration keepalive = absl::Seconds(20);
 };
 
@@ -76,7 +76,7 @@ struct CallOptions {
   // so are more than 1 of a Writer or a part; what else has one stream (put, segments, references) passes
   // them over.
   int streams = 0;
-  // Array bytes in a message, but for the last one of a share: a power of two, 4 KiB to 4 MiB, else
+  // Array bytes in a message, except for the last one of a share: a power of two, 4 KiB to 4 MiB, else
   // INVALID_ARGUMENT. 0: 1 MiB, or what the servers advise where `streams` is 0, too, and the array has 8 MiB
   // or more. A Writer has messages of 1 MiB.
   std::size_t chunk_bytes = 0;

@@ -110,8 +110,8 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
       return BadState(absl::StrCat("states: number ", i, " is not one"));
     }
     // A server checks the same, but only for states that go to it in one call. For it, too, those of no
-    // elements do not count, but for the first: who cuts an array into equal parts may have some beyond its
-    // end.
+    // elements do not count, except for the first: who cuts an array into equal parts may have some beyond
+    // its end.
     if (i == 0) end = protos[i].first_element();
     if (protos[i].first_element() != end && protos[i].element_count() > 0) {
       return BadState(absl::StrCat("states: number ", i, " begins at element ", protos[i].first_element(),

@@ -22,7 +22,7 @@
 namespace warpfold {
 namespace {
 
-// Whether the cut fits so many elements. The client checks it first, so that no array is sent in vain.
+// Whether the cut fits the number of elements. The client checks it first, so that no array is sent in vain.
 absl::Status CheckCut(const SegmentCut& cut, std::uint64_t element_count) {
   if (cut.length != 0) {
     if (!cut.lengths.empty()) return BadHeader("segments have one length, or lengths: not both");

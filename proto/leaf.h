@@ -13,7 +13,7 @@ inline constexpr std::uint64_t kLeafBytes = 4096;
 // An array ends at most this many bytes from its start, so that no index, offset or size of a subtree
 // overflows 64 bits.
 inline constexpr std::uint64_t kMaxArrayBytes = std::uint64_t{1} << 62;
-// So many elements T an array has at most: 2^59 of 64 bits, 2^62 of 8.
+// The largest number of elements T in an array: 2^59 of 64 bits, 2^62 of 8.
 template <class T>
 inline constexpr std::uint64_t kMaxElements = kMaxArrayBytes / sizeof(T);
 

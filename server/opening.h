@@ -25,7 +25,7 @@ namespace warpfold::server {
 
 Limits LimitsOf(const Flags& flags, kernels::Backend& backend);
 
-// How much memory of the host the server may come to hold. INVALID_ARGUMENT if it may not have so much.
+// How much memory of the host the server may come to hold. INVALID_ARGUMENT if that is more than it may have.
 absl::StatusOr<MemoryBudget> CheckMemory(const Flags& flags, kernels::Backend& backend);
 
 // Has gRPC receive into memory that the device reads, where it does: twice what slots hold, since messages

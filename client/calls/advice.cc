@@ -21,7 +21,8 @@ constexpr char kInfoMethod[] = "/warpfold.v1.ReductionService/GetServerInfo";
 // Smaller arrays go over one stream, whatever the server says: a second one takes a millisecond to set up.
 constexpr std::uint64_t kWorthAQuestionBytes = std::uint64_t{8} << 20;
 constexpr absl::Duration kQuestionTimeout = absl::Seconds(2);
-// For so long a target that did not answer is not asked again, and gets no array while another target serves.
+// A target that did not answer is not asked again for this long, and gets no array while another target
+// serves.
 constexpr absl::Duration kUnansweredLeftOut = absl::Seconds(5);
 constexpr std::uint64_t kMinAdvisedChunkBytes = std::uint64_t{64} << 10;
 constexpr std::uint64_t kMaxAdvisedChunkBytes = std::uint64_t{2} << 20;

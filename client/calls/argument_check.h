@@ -16,7 +16,7 @@ namespace warpfold {
 // for streams, chunk_bytes and a request_id that are not as options.h says.
 absl::Status CheckCallOptions(const CallOptions& options, int connections);
 
-// Whether so many bytes are a whole number of elements: INVALID_ARGUMENT (BAD_HEADER) if not.
+// Whether `byte_count` is a whole number of elements: INVALID_ARGUMENT (BAD_HEADER) if not.
 absl::Status CheckWhole(std::uint64_t byte_count, std::uint64_t element_bytes);
 
 // Checks whose array it is that is kept, or of whom arrays are listed: INVALID_ARGUMENT (BAD_HEADER) for more

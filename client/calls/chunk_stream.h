@@ -54,8 +54,8 @@ class ChunkStream {
   // Waits up to `timeout` for the call to end. Whether it has: Finish then does not wait.
   bool AwaitEnd(absl::Duration timeout);
 
-  // Ends the array, whose elements have so many bytes; 0 if only the server knows. False if the call is over:
-  // Finish says why.
+  // Ends the array, whose elements have `element_bytes` bytes; 0 if only the server knows. False if the call
+  // is over: Finish says why.
   bool Commit(std::uint64_t element_bytes);
 
   // Waits for the answer. INTERNAL for one before the commit. Call once.

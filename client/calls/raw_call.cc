@@ -21,7 +21,7 @@ namespace {
 // A time that is long gone, and that gRPC can still count in nanoseconds.
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
-// For so long a call waits for a descriptor to wait by, which other threads of the process may give back.
+// How long a call waits for a descriptor to wait by, which other threads of the process may give back.
 constexpr absl::Duration kLongestWithoutDescriptor = absl::Seconds(1);
 
 }  // namespace

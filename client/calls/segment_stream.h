@@ -22,7 +22,8 @@ namespace warpfold {
 // Takes the responses of a call, and hands them on only as far as they fit the request and each other.
 class SegmentAnswer {
  public:
-  // The answer to a request of an array of so many elements, cut so. The references must outlive it.
+  // The answer to a request of an array of `element_count` elements, cut by `cut`. The references must
+  // outlive it.
   SegmentAnswer(const v1::ReductionSpec& spec, const SegmentVisitor& visitor, std::uint64_t element_count,
                 const SegmentCut& cut);
 

@@ -83,7 +83,7 @@ class Worker {
     return call.Commit();
   }
 
-  // Waits until at most so many shares are unanswered, or the array is finished.
+  // Waits until at most `left` shares are unanswered, or the array is finished.
   void TakeAnswers(std::size_t left) {
     while (unanswered_.size() > left && !queue_.finished()) TakeAnswer();
   }

@@ -15,7 +15,7 @@ namespace warpfold {
 // One part. Whether the others need not go on.
 using Part = std::function<bool(std::size_t part, const Interrupts& interrupts)>;
 
-// Runs parts 0 to parts - 1, each on a thread of its own but for a single one, and returns when all have
+// Runs parts 0 to parts - 1, each on a thread of its own except for a single one, and returns when all have
 // returned. They are given a `stop` that ends them all. keep_going is asked on the thread that calls: after
 // its first false all are stopped, and the status is CANCELLED; else it is OK, whatever the parts did. What a
 // part or keep_going throws stops all, too, and is thrown on. Where the system gives no thread, the thread

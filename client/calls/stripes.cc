@@ -14,7 +14,7 @@ constexpr std::uint64_t kMinShareBytes = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMaxShareBytes = std::uint64_t{64} << 20;
 // Enough that a stream of half the speed of the others delays the array by little.
 constexpr std::uint64_t kSharesOfAStream = 4;
-// A share of so many granules has a state of few subtrees, and nearly the size of the others.
+// With this many granules a share's state has few subtrees, and shares have nearly equal sizes.
 constexpr std::uint64_t kGranulesOfAShare = 16;
 
 std::uint64_t DivideUp(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }

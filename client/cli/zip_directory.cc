@@ -18,7 +18,8 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// Each kind of record begins with a number of its own, and has so many bytes before those of varying length.
+// Each kind of record begins with a number of its own, and has this many bytes before those of varying
+// length.
 struct RecordKind {
   std::uint32_t magic;
   std::uint64_t size;

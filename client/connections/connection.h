@@ -65,7 +65,7 @@ class Connection {
   bool BreakOff() const { return sockets_.ShutDown(); }
 
  private:
-  // Waits until the channel is in another state, or for so long.
+  // Waits until the channel is in another state, or until then.
   void AwaitChange(grpc_connectivity_state state, absl::Time until) const;
 
   const Sockets sockets_;

@@ -9,8 +9,8 @@ namespace warpfold {
 
 // In a forked process all of its parent's OwnSockets are closed, from the fork on: those of the parent stay
 // as they are. By fork() alone, since handlers of pthread_atfork do it: clone(), vfork() and _Fork() run
-// none. Threads: one at a time. Forks: any thread, at any time, but for a signal handler that interrupts Open
-// or Close.
+// none. Threads: one at a time. Forks: any thread, at any time, except for a signal handler that interrupts
+// Open or Close.
 class OwnSocket {
  public:
   OwnSocket();

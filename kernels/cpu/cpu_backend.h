@@ -18,7 +18,7 @@ namespace warpfold::kernels::cpu {
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options,
                                                         const InstructionSet& isa = BestInstructionSet());
 
-// A slot takes so many bytes of the host's memory for its staging buffer of `slot_bytes` and for results of
+// The bytes of the host's memory that a slot takes for its staging buffer of `slot_bytes` and for results of
 // segments. Where slot_bytes is 0 the buffer has its usual size (kDefaultSlotBytes).
 std::uint64_t HostBytesOfSlot(std::size_t slot_bytes);
 

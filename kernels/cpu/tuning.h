@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// All constants of the cpu backend that were chosen by measurement, but for the default of
+// All constants of the cpu backend that were chosen by measurement, except for the default of
 // BackendOptions::inline_time. That is an option because tests and a benchmark set it so low that the pool
 // gets all tasks. The bits of results depend on none of them.
 #pragma once

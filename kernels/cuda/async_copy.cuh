@@ -37,8 +37,8 @@ __device__ __forceinline__ void CommitCopies() {
 #endif
 }
 
-// Waits for this thread's copies but for those of the last batch. What other threads copied is there after a
-// barrier with them.
+// Waits for this thread's copies except for those of the last batch. What other threads copied is there after
+// a barrier with them.
 __device__ __forceinline__ void WaitForAllButLastCopies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group 1;" ::: "memory");

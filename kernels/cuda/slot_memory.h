@@ -27,7 +27,7 @@ inline constexpr std::size_t kGatherTileBytes = 24;
 // The flag that there are errors has a vector of its own, before the errors.
 inline constexpr std::size_t kErrorFlagBytes = 16;
 
-// Bytes of the tables of a DeviceSegmentReducer that has room for so many bytes of results.
+// Bytes of the tables of a DeviceSegmentReducer that has room for this many bytes of results.
 struct SegmentTables {
   std::size_t offsets = 0;
   std::size_t items = 0;

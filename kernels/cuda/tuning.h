@@ -92,7 +92,7 @@ inline constexpr std::uint32_t kFoldBytes = 16384;
 // States up to this size are folded by warps, which combine more than they need, unless there is a modulus,
 // with which combining takes long. Other states are folded by threads.
 inline constexpr std::size_t kMaxWarpFoldedBytes = 16;
-// So many nodes and fewer are combined in pairs, more of them in fours.
+// Up to this many nodes are combined in pairs, more of them in fours.
 inline constexpr std::uint32_t kFewNodes = 128;
 // How many pairs of nodes a thread has in flight, as registers allow, and how many groups a warp.
 constexpr int PairsInFlight(std::size_t state_bytes) { return state_bytes <= 16 ? 4 : 1; }
@@ -167,8 +167,9 @@ inline constexpr std::uint64_t kWarpsOfMultiprocessor = 24;
 // kRunStateBytes of memory.
 inline constexpr std::uint64_t kMaxRuns = 32768;
 inline constexpr std::size_t kRunStateBytes = std::size_t{4} << 20;
-// Results of up to so many bytes the kernels write to the host's memory themselves, which saves a command and
-// an event, 3 to 8 us. From 64 KiB on a command is faster where lanes write them one by one (docs/adr/0133).
+// The kernels write results of up to this many bytes to the host's memory themselves, which saves a command
+// and an event, 3 to 8 us. From 64 KiB on a command is faster where lanes write them one by one
+// (docs/adr/0133).
 inline constexpr std::size_t kMaxMappedResultBytes = 32 << 10;
 // Segments of at least kMinRegisterBytes on average are folded in registers. Sums of segments of 64 bytes
 // have 0.7 of the speed there that they have by way of shared memory, those of 256 bytes 2.6 times the speed

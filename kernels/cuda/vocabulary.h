@@ -44,7 +44,7 @@ cudaError_t LaunchCooperatively(const LaunchShape& shape, cudaStream_t stream, P
                                      shape.shared_bytes, stream);
 }
 
-// How many blocks of so many threads one multiprocessor holds at once.
+// How many blocks of `threads` threads one multiprocessor holds at once.
 template <auto kKernel>
 cudaError_t ResidentBlocks(int threads, int* blocks) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kKernel, threads, 0);

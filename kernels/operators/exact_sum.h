@@ -85,7 +85,7 @@ struct ExactSum<T, kIgnoreNan> {
                                     : std::is_same_v<T, float>    ? 24
                                                                   : 53;
 
-  // The largest element, so many times: an integer of kPrecision bits times `count`, and zeros below it.
+  // `count` times the largest element: an integer of kPrecision bits times `count`, and zeros below it.
   static State LargestTimes(std::uint64_t count) {
     int exponent = 0;
     const double fraction = std::frexp(kLargestFloat<T>, &exponent);

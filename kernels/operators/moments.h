@@ -82,7 +82,7 @@ WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
 }
 
 // The moments of `count` > 0 elements, given sums of their deviations from `center`, and of the squares of
-// these. The center is near the mean, so that little cancels, but for elements that differ by a few last
+// these. The center is near the mean, so that little cancels, except for elements that differ by a few last
 // places, which the center may miss by several. Their deviations are small multiples of a last place, and so
 // are all terms of count * squares - deviations^2: the difference is exact, and only its division by count is
 // rounded. A power of two keeps these terms in the range of doubles.
@@ -137,7 +137,7 @@ WARPFOLD_FN bool IsIgnored(T x) {
   }
 }
 
-// variance and stddev of floats, but for their results.
+// variance and stddev of floats, except for their results.
 template <FloatElement T, bool kIgnoreNan>
 struct MomentsOperator {
   using Element = T;

@@ -92,7 +92,7 @@ struct Spread {
   }
 };
 
-// variance and stddev of integers, but for their results.
+// variance and stddev of integers, except for their results.
 template <IntegerElement T>
 struct PowerSumsOperator {
   using Sums = Sum<T, false>;

@@ -39,7 +39,7 @@ struct Product<T, false> {
   static constexpr Bits<T> kNeutral = 1;
 
   // Elements of up to 32 bits are multiplied as magnitudes, which takes one multiplication less on a GPU.
-  // Elements of 64 bits are multiplied as they are: the product modulo 2^64 is right but for its sign.
+  // Elements of 64 bits are multiplied as they are: the product modulo 2^64 is right except for its sign.
   static constexpr bool kOfMagnitudes = sizeof(T) < 8;
   // The magnitude of an element, to within two roundings.
   static WARPFOLD_FN float EstimateOf(T x) {

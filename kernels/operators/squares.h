@@ -108,7 +108,7 @@ struct Squares<T, false> {
   }
 
  private:
-  // The largest square, so many times. It fits: there are fewer than 2^64 elements.
+  // `count` times the largest square. It fits: there are fewer than 2^64 elements.
   static Uint192 LargestTimes(std::uint64_t count) {
     const Uint128 square = Uint128{kLargestMagnitude<T>} * kLargestMagnitude<T>;
     const Uint128 low = Uint128{static_cast<std::uint64_t>(square)} * count;

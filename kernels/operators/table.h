@@ -49,7 +49,7 @@ struct OperatorEntry {
                     std::uint32_t entry) = nullptr;
 };
 
-// How many states there are of elements with so many entries.
+// How many states there are for elements with this number of entries.
 constexpr std::uint32_t StatesOf(const OperatorEntry& op, std::uint32_t entries) {
   return op.whole_matrix && !op.large_matrix ? 1 : entries;
 }

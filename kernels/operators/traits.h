@@ -143,7 +143,7 @@ concept EndOperator = Operator<Op> && requires {
   { Op::kFromTheLeft } -> std::convertible_to<bool>;
 };
 
-// kRows: elements are square matrices of so many rows; else 0. Large: the same operator for matrices of any
+// kRows: elements are square matrices of this many rows; else 0. Large: the same operator for matrices of any
 // size.
 template <class Op>
 constexpr int DimensionOf() {

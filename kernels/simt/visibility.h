@@ -6,7 +6,7 @@
 //
 //   a write      is in the block's view alone, until the block releases
 //   a release    brings what the block has written to the memory that all can see
-//   an acquire   brings that to the block's view, but for what the block wrote and has not released
+//   an acquire   brings that to the block's view, except for what the block wrote and has not released
 //
 // Between them nothing has to become visible, but anything may: BringSome does that to a part, by chance.
 // What was not released until a block ends becomes visible when the launch ends (Finish).

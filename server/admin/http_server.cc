@@ -26,7 +26,8 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using Tcp = asio::ip::tcp;
 
-// A request has so long to arrive, and its answer to leave; an idle connection is closed after the same time.
+// The time for a request to arrive, and for its answer to leave; an idle connection is closed after the same
+// time.
 constexpr auto kTimeout = std::chrono::seconds(30);
 constexpr std::uint32_t kMaxHeaderBytes = 8 << 10;
 constexpr unsigned kHttp11 = 11;

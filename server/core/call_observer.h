@@ -18,7 +18,7 @@
 
 namespace warpfold::server {
 
-// A call in progress. Constant but for the bytes, which the shard's thread writes and any may read.
+// A call in progress. Constant except for the bytes, which the shard's thread writes and any may read.
 struct LiveCall {
   std::string method;    // its last part, as "Reduce", or "unknown": not the client's text
   std::string peer;      // "ipv4:192.0.2.1:50123"

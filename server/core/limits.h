@@ -17,7 +17,7 @@ namespace warpfold::server {
 // The largest payload of one message: the data of a chunk or of ReduceArray, the states of a Merge. Clients
 // send 0.5 to 2 MiB; this leaves room and bounds what one call can make the server hold.
 inline constexpr std::uint64_t kMaxPayloadBytes = std::uint64_t{4} << 20;
-// Tags, lengths, a checksum and header fields surround the payload; they have at most so many bytes.
+// Tags, lengths, a checksum and header fields surround the payload; they have at most this many bytes.
 inline constexpr std::uint64_t kMaxFramingBytes = std::uint64_t{64} << 10;
 // The whole request of a call that brings neither an array nor states.
 inline constexpr std::uint64_t kMaxSmallRequestBytes = 4096;

@@ -14,7 +14,7 @@
 
 namespace warpfold::server {
 
-// Threads: one, but for what says otherwise.
+// Threads: one at a time, except for functions that say otherwise.
 class AllowFile {
  public:
   // `access` must outlive this. With an empty `path` there is no list.

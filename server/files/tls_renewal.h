@@ -18,7 +18,7 @@
 
 namespace warpfold::server {
 
-// Threads: one, but for what says otherwise.
+// Threads: one at a time, except for functions that say otherwise.
 class TlsRenewal {
  public:
   // The keys in use are those that the files hold now. `flags` must outlive this.

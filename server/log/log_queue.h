@@ -59,8 +59,8 @@ class LogQueue {
   void Run();
   void NoteDropsLocked();
   Batch TakeBatch(std::unique_lock<std::mutex>& lock);
-  // The descriptor has refused so many lines at the batch's end. A notice among them is no line of anybody's:
-  // the next one says what it would have said.
+  // How many lines at the batch's end the descriptor has refused. A notice among them is no line of
+  // anybody's: the next one says what it would have said.
   void CountRefusedLocked(const Batch& batch, std::size_t refused);
 
   const int descriptor_;

@@ -72,7 +72,7 @@ class Mapping {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Unmaps the first part, but for the last one; false where only that is left, or nothing.
+  // Unmaps the first part, except for the last one; false where only that is left, or nothing.
   bool UnmapNext();
   // Whether the end of the last part may take long.
   bool is_of_large_file() const { return is_of_large_file_; }

@@ -156,7 +156,7 @@ std::map<uid_t, Registrar::Taken> Registrar::LeavingOfUsers() const {
 bool Registrar::CanGoOn(const Registration& registration) const {
   if (registration.takes_room) return true;
   // There is room for all that counts. Only what is being given back may take it, and then those who came
-  // first are first, but for those who would have more than their share together with what they give back.
+  // first are first, except for those who would have more than their share together with what they give back.
   const std::map<uid_t, Taken> of_users = LeavingOfUsers();
   const auto left = [](std::uint64_t most, std::uint64_t taken) { return most - std::min(most, taken); };
   const auto waits_for_its_own = [&](const Registration& waiting) {

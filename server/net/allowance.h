@@ -15,7 +15,7 @@ class Allowance {
 
   Allowance(double most, double per_second) : most_(most), per_second_(per_second), left_(most) {}
 
-  // Takes `amount` tokens and says whether there were so many. What was missing is owed, up to what half a
+  // Takes `amount` tokens and says whether there were enough. What was missing is owed, up to what half a
   // second brings.
   bool Spend(double amount, Time now);
   // Whether it holds as many tokens as it can.

@@ -36,7 +36,7 @@ struct FrameHead {
 // Threads: one at a time.
 class FrameHeads {
  public:
-  // Before the first frame stand so many other bytes.
+  // The number of other bytes before the first frame.
   explicit FrameHeads(std::uint64_t preface_bytes) : skip_(preface_bytes) {}
 
   // The next head in `*bytes`, of which those behind it are left; nothing where it is not there yet.

@@ -32,11 +32,11 @@ class FrameWatch {
   static constexpr std::uint64_t kMaxContinuedBytes = 10 << 10;
   static constexpr std::uint64_t kMaxTrailerBytes = 1 << 10;
   static constexpr std::uint64_t kFrameCost = 64;
-  // A call may have so many header fields, and so many in its trailers. gRPC takes some 200 bytes for each
-  // beside its text, so that 8 KiB of the shortest fields would be 45 KiB (docs/adr/0107).
+  // The most header fields of a call, and the most in its trailers. gRPC takes some 200 bytes for each beside
+  // its text, so that 8 KiB of the shortest fields would be 45 KiB (docs/adr/0107).
   static constexpr int kMaxFields = 64;
   static constexpr int kMaxTrailers = 8;
-  // Calls that the client takes back: so many at once, and so many in a second for ever.
+  // Calls that the client may take back: at once, and in each second after that.
   static constexpr double kMaxResets = 1000;
   static constexpr double kResetsPerSecond = 500;
   // Frames that belong to no call: settings, pings, data frames without data. For each frame of a call,

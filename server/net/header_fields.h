@@ -14,7 +14,7 @@ namespace warpfold::server {
 // Threads: one at a time.
 class HeaderFields {
  public:
-  // A frame with a priority has so many bytes of it before the first field (RFC 9113, section 6.2).
+  // The bytes of a frame's priority before the first field (RFC 9113, section 6.2).
   static constexpr std::uint32_t kPriorityBytes = 5;
 
   // Begins with a block, of which the first frame has at least its priority.

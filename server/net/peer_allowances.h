@@ -27,11 +27,11 @@ class PeerAllowances {
   static constexpr double kMaxSmallFrames = 100'000;
   static constexpr double kSmallFramesPerSecond = 20'000;
 
-  // Whether the peer may take back so many calls.
+  // Whether the peer may take back this many calls.
   bool SpendResets(double calls, Allowance::Time now);
   // Whether it may take back any, and send any small frame.
   bool HasSome(Allowance::Time now);
-  // Whether it may send so many small frames.
+  // Whether it may send this many small frames.
   bool SpendSmallFrames(double frames, Allowance::Time now);
   // Whether it may do as much as ever.
   bool IsWhole(Allowance::Time now);

@@ -69,7 +69,7 @@ const char* InParts(const msghdr& message, std::size_t size, const Take& take) {
   return nullptr;
 }
 
-// Takes so many bytes off the socket; they have been read before.
+// Takes `bytes` off the socket; they have been read before.
 void Drop(int descriptor, std::size_t bytes) {
   std::array<std::byte, std::size_t{32} << 10> scratch;
   while (bytes > 0) {

@@ -12,9 +12,9 @@ namespace warpfold::server {
 
 class WatchedConnection;
 
-// A client may send so many key updates and small records at once, and then so many in each second. Honest
-// clients renew their keys after hundreds of gigabytes. A record is small if it has at most kSmallRecord
-// bytes with its tag, as one has that carries a frame which opens a window.
+// The key updates and small records that a client may send at once, and then in each second. Honest clients
+// renew their keys after hundreds of gigabytes. A record is small if it has at most kSmallRecord bytes with
+// its tag, as one has that carries a frame which opens a window.
 inline constexpr double kMaxKeyUpdates = 16;
 inline constexpr double kKeyUpdatesPerSecond = 1;
 inline constexpr int kSmallRecord = 64;

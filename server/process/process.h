@@ -41,7 +41,7 @@ std::optional<std::uint64_t> OpenDescriptors();
 // How many more it may open, all of them where the system does not tell how many are open.
 std::size_t FreeDescriptors();
 
-// RESOURCE_EXHAUSTED if the process cannot have so many more threads. Makes them, and ends them again.
+// RESOURCE_EXHAUSTED if the process cannot have `count` more threads. Makes them, and ends them again.
 absl::Status CheckThreads(int count);
 
 // Ignores SIGPIPE, SIGXFSZ and SIGHUP. Writing to a pipe that nobody reads any more, or to a file at its

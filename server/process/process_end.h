@@ -15,7 +15,7 @@
 
 namespace warpfold::server {
 
-// Threads: any, but for what says otherwise.
+// Threads: any, except for functions that say otherwise.
 class ProcessEnd {
  public:
   // Holds the signals back from all threads to come, and makes the one that takes them: to be called once,

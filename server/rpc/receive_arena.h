@@ -28,7 +28,7 @@ class ReceiveArena {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
 
-  // RESOURCE_EXHAUSTED where the system has not so much memory. Whole pages; huge ones where it has them.
+  // RESOURCE_EXHAUSTED if the system has less memory. Whole pages; huge ones where it has them.
   static absl::StatusOr<std::unique_ptr<ReceiveArena>> Create(std::size_t bytes);
   ~ReceiveArena();
   ReceiveArena(const ReceiveArena&) = delete;

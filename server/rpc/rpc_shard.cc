@@ -22,7 +22,8 @@ constexpr auto kTick = std::chrono::milliseconds(50);
 // A time that is long gone, and that gRPC can still count in nanoseconds.
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
-// Messages wait for their turn until there is no other event, or so many have been: more may come for ever.
+// Messages wait for their turn until there is no other event, or this many have been handled: more may come
+// for ever.
 constexpr int kEventsBeforeWork = 256;
 
 }  // namespace

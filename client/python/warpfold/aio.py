@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 T = TypeVar("T")
 
-# A cancelled put tries for so long to delete what it has kept, and is waited for. Else it stays for its ttl.
+# How long a cancelled put tries to delete what it has kept, and is waited for. Else it stays for its ttl.
 _UNDO_S = 5.0
 
 # Calls beyond these wait for their turn. Each is a thread that waits for the network. They are fewer than the

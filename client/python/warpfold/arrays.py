@@ -41,7 +41,7 @@ PIECE_BYTES = 16 << 20
 # CUDA managed).
 _HOST_DEVICES = (1, 3, 11)
 _GPU_DEVICES = (2, 10, 13)
-# What an array says of itself, but for the buffer protocol.
+# What an array says of itself, except for the buffer protocol.
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 

@@ -90,7 +90,7 @@ class Settings:
         return max(self._end - time.monotonic(), 0.0)
 
     def within(self, most_s: float) -> Settings:
-        """The same for a part of the call, which has so many seconds, and no more than are left."""
+        """The same for a part of the call, which has `most_s` seconds, and no more than are left."""
         return Settings(min(most_s, self.left_s()), self._others)
 
     def native(self) -> _native.Settings:

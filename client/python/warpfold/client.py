@@ -35,7 +35,7 @@ def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 
     """A client of one server, or of several of which each array uses all.
 
     target: "host:port" or "unix:/path"; several in a list.
-    connections: at most so many to each server, 1 to 64; each is made when a call finds all before it busy.
+    connections: the most to each server, 1 to 64; each is made when a call finds all before it busy.
     max_attempts: how often in a row a call, or a part of an array, may fail before it is given up.
     tls_ca, tls_cert, tls_key: PEM files; the authority asks for TLS, the other two, which go together, for a
         client's own identity.

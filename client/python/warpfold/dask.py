@@ -39,7 +39,7 @@ T = TypeVar("T")
 # How many states are merged at a time. They take some 200 KB, and there is one more step only for each 256
 # times as many chunks.
 MERGED_STATES = 256
-# For so long a server that did not answer, or that was full, is asked only after the others.
+# A server that did not answer, or that was full, is asked only after the others for this long.
 _LEFT_OUT_S = 10.0
 _FULL_S = 1.0
 # How often all servers are asked where none of them answers; where one is full, until the timeout. The pause

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 Path = str | os.PathLike[str]
 
-# An Arrow stream ends with so many bytes, by the format of today and by that before Arrow 0.15. A message has
-# more.
+# How many bytes end an Arrow stream, by the format of today and by that before Arrow 0.15. A message has more.
 _END_MARK_BYTES = (8, 4)
 
 

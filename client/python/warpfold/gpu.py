@@ -101,7 +101,7 @@ def _by_interface(array: Any) -> Place | None:
 
 
 def _row_major(shape: tuple[int, ...], nbytes: int) -> tuple[int, ...]:
-    """The strides of such an array, whose elements have so many bytes."""
+    """The strides of such an array, whose elements have `nbytes` bytes."""
     strides: list[int] = []
     for length in reversed(shape):
         strides.append(nbytes)

@@ -79,7 +79,7 @@ class Memory:
         return MemoryOfCall(self, settings, stop)
 
     def close(self) -> None:
-        """Gives back what the server has opened of a GPU, but for what calls that are under way still use."""
+        """Closes what the server has opened of a GPU, except for what calls in progress still use."""
         with self._lock:
             self._is_closed = True
             connection, self._connection = self._connection, None

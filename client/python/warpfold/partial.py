@@ -40,7 +40,7 @@ S = TypeVar("S")  # a PartialState, or an awaitable of one
 
 
 def cut_elements(element_bytes: int) -> int:
-    """The unit in which an array may be cut: parts begin at multiples of so many elements.
+    """The unit in which an array may be cut: parts begin at multiples of this number of elements.
 
     element_bytes: of one element, or of one matrix. ValueError for less than 1.
     """

@@ -59,7 +59,7 @@ class _Line:
 
 
 class Threads:
-    """Do jobs in the order in which they come, at most so many at a time. Any thread may call.
+    """Do jobs in the order in which they come, at most `most` at a time. Any thread may call.
 
     They are daemons, since one of them may be in an iterator that never ends: concurrent.futures waits for
     its threads when the interpreter ends. It also holds a job that was cancelled until a thread comes to it.

@@ -73,8 +73,8 @@ inline cudaError_t MostSharedBytes(std::uint32_t* bytes) {
   return asked;
 }
 
-// How many blocks with so much shared memory a multiprocessor of the current device holds at once: asked once
-// for each device and size, not at every launch.
+// How many blocks with `shared_bytes` of shared memory a multiprocessor of the current device holds at once:
+// asked once for each device and size, not at every launch.
 template <class Tile, class Ring>
 cudaError_t ResidentTileBlocks(std::uint32_t shared_bytes, std::uint32_t most_shared_bytes, int* blocks) {
   static std::mutex mutex;

@@ -81,7 +81,7 @@ class RegisterSegmentWarp {
   static constexpr std::uint32_t kLeafVectors = kLeafBytes / kVectorBytes;
 
   // The leaves of a step: 2^level places, some of which may be empty, 2^batch_level of them in each batch.
-  // All lanes have the same, but for `begin` and `vectors`.
+  // All lanes have the same, except for `begin` and `vectors`.
   struct Places {
     const uint4* base = nullptr;
     // Where the leaf of place number `lane` begins behind the base, and its length, both in vectors.

@@ -5,8 +5,8 @@
 // it advances the tag. turns.h compares tags. A party whose calls all lie on few shards gets no more than
 // those can do, so its tag stays behind the others', and on these shards it is next almost always.
 //
-// No tag counts as further behind the highest start of a message that was taken than kMaxBehind. A party
-// that was silent, or that came just now, has so much to make up for, and no more.
+// No tag counts as further behind the highest start of a message that was taken than kMaxBehind. A party that
+// was silent, or that came just now, has this much to make up for, and no more.
 //
 // Threads: any.
 #pragma once

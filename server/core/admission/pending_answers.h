@@ -23,7 +23,7 @@ namespace warpfold::server {
 
 class PendingAnswers {
  public:
-  // A call takes so much memory besides its response. Measured, and gRPC's part is in it.
+  // The memory that a call takes besides its response, measured with gRPC's part.
   static constexpr std::uint64_t kCallBytes = std::uint64_t{14} << 10;
 
   // One answer, from when it is given to the transport until its call is gone. `answers` must outlive it.

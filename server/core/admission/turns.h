@@ -50,15 +50,15 @@ class Turns {
   enum class Kind : std::uint8_t { kLight, kBulk };
   // A message that has come.
   struct Arrival {
-    std::uint64_t costs_bytes;  // it costs the thread as much as so many bytes of an array
+    std::uint64_t costs_bytes;  // it costs the thread as much as this many bytes of an array
     std::uint64_t bytes;        // that have come
     Kind kind;
   };
 
-  // A message counts so many bytes more than it has. The thread receives it and sends an answer, and could
+  // A message counts this many bytes more than it has. The thread receives it and sends an answer, and could
   // copy and checksum about as many bytes in that time.
   static constexpr std::uint64_t kMessageCost = 64 << 10;
-  // The thread serves so many bytes before it looks for events again. One of them may be a message that is
+  // The bytes that the thread serves before it looks for events again. One of them may be a message that is
   // to be served first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
   // A waiting message is overdue once others have been served kMaxPassedOver times what it counts,
@@ -99,7 +99,7 @@ class Turns {
     // Bytes of an array.
     bool Ask(std::uint64_t bytes) { return Ask({.costs_bytes = bytes, .bytes = bytes, .kind = Kind::kBulk}); }
 
-    // The message that is taken now costs so many bytes more than it said when it asked.
+    // The message that is taken now costs `bytes` more than it said when it asked.
     void Charge(std::uint64_t bytes);
 
     // Whether the message that was taken last waits for a slot. Of a light one this is ignored.
@@ -156,7 +156,7 @@ class Turns {
     int members = 0;
     PartyTags::Tag* tag = nullptr;
     std::uint64_t passed_over = 0;  // what others got since the party was taken from, or began to wait
-    absl::Duration credit;          // for so long others may be held for it
+    absl::Duration credit;          // how long others may be held for it
     absl::Time expected_until = absl::InfinitePast();
   };
   struct Hold {

@@ -210,7 +210,7 @@ absl::Status SegmentSession::Announce(std::uint64_t length) {
   return absl::OkStatus();
 }
 
-// Whether what was announced fits an array of so many elements and segments.
+// Whether what was announced fits the numbers of elements and segments that came.
 absl::Status SegmentSession::CheckCounts(std::uint64_t elements, std::uint64_t segments) const {
   if (announced_segments_ != segments) {
     return Mismatch(is_elsewhere() ? "expected_segment_count" : "commit.segment_count", segments,

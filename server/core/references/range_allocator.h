@@ -28,7 +28,7 @@ class RangeAllocator {
   // Gives back what Take gave out.
   void Return(std::uint64_t offset, std::uint64_t bytes);
 
-  // How many bytes Take really takes for a range of `bytes`, but for the last one, which may end with the
+  // How many bytes Take really takes for a range of `bytes`, except for the last one, which may end with the
   // memory.
   static std::uint64_t RoundUp(std::uint64_t bytes) {
     return bytes > 0 ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;

@@ -40,7 +40,7 @@ class ArrayReducer : public SlotReducer, public ArraySink {
     kernels::ReductionPlan reduction;
     std::uint64_t first_element = 0;    // a multiple of the leaf size
     std::uint64_t crossover_bytes = 0;  // arrays smaller than this are reduced on the calling thread
-    std::uint64_t least_bytes = 0;      // the array has at least so many, as far as is known
+    std::uint64_t least_bytes = 0;      // the array has at least this many, as far as is known
     ByteSlice piece_memory = {};        // the backend's
   };
 

@@ -68,7 +68,7 @@ class DeviceHealth {
   // The device is lost for the reason given, unless it has been already.
   void Lose(absl::string_view why);
 
-  // The device is given work of so many bytes, or has done it. Begin returns how many it then has: it may
+  // The device is given work of `bytes` bytes, or has done it. Begin returns how many it then has: it may
   // take them in the order in which they came.
   std::uint64_t Begin(std::uint64_t bytes) { return bytes_ += bytes; }
   void End(std::uint64_t bytes) { bytes_ -= bytes; }

@@ -11,8 +11,8 @@
 namespace warpfold::server {
 namespace {
 
-// An array on the device is reduced by so many starts, if results are many, so that those of one are sent
-// while the next one works; but by none for fewer results than these.
+// The number of starts by which an array on the device is reduced, if results are many, so that those of one
+// are sent while the next one works; but by none for fewer results than these.
 constexpr std::uint64_t kStartsOfManyResults = 4;
 constexpr std::uint64_t kMinResultBytes = 128 << 10;
 

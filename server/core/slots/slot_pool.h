@@ -33,7 +33,7 @@
 
 namespace warpfold::server {
 
-// For so long it pays to poll for the end of work on memory of the device, which kernels read at terabytes a
+// How long it pays to poll for the end of work on memory of the device, which kernels read at terabytes a
 // second.
 inline constexpr absl::Duration kPollForMemory = absl::Milliseconds(3);
 // The same for bytes that the device fetches from the host, at 20 GB/s where it fetches for another slot,
@@ -46,8 +46,8 @@ inline absl::Duration PollForFetched(std::uint64_t bytes) {
 // waits for the end.
 struct DeviceWork {
   std::shared_ptr<const void> memory = nullptr;  // stays alive until the work has ended
-  absl::Duration poll = {};  // for so long it pays to poll for the end before a notice of it is asked for
-  std::uint64_t bytes = 0;   // the device reads so many, counted for each operator; more may take longer
+  absl::Duration poll = {};  // how long it pays to poll for the end before a notice of it is asked for
+  std::uint64_t bytes = 0;   // how many the device reads, counted for each operator; more may take longer
   bool segments = false;     // the slot was started on segments, not on a range
 };
 

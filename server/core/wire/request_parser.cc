@@ -111,7 +111,7 @@ absl::Status WholeTooLarge() {
       {{"limit", "message_bytes"}, {"value", absl::StrCat(kMaxBytes)}});
 }
 
-// Checks a message of so many bytes, of which `data_bytes` are of an array.
+// Checks the size of a message, of which `data_bytes` are of an array.
 absl::Status CheckSize(std::uint64_t data_bytes, std::uint64_t total_bytes) {
   if (data_bytes > kMaxPayloadBytes) return MessageTooLarge();
   if (total_bytes - data_bytes <= kMaxFramingBytes) return absl::OkStatus();
@@ -144,7 +144,7 @@ ParsedChunk ChunkOf(const v1::ReduceChunk& chunk, std::shared_ptr<const google::
   return parsed;
 }
 
-// What `request`, a message of so many bytes, carries.
+// What `request`, a message of `total_bytes`, carries.
 template <class Parsed, class Request>
 absl::StatusOr<Parsed> Unpack(const std::shared_ptr<Request>& request, std::uint64_t total_bytes) {
   std::uint64_t data_bytes = request->chunk().data().size();
@@ -159,7 +159,7 @@ absl::StatusOr<Parsed> Unpack(const std::shared_ptr<Request>& request, std::uint
   return BadMessage(absl::StrCat("a ", request->GetDescriptor()->name(), " that carries nothing"));
 }
 
-// All requests of streams have the same fields but for the header, and lengths where there are segments.
+// All requests of streams have the same fields except for the header, and lengths where there are segments.
 template <class Parsed, class Request>
 absl::StatusOr<Parsed> ParseStreamRequest(ByteSlices message) {
   const std::uint64_t total_bytes = TotalBytes(message);

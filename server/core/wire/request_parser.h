@@ -76,7 +76,7 @@ absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> ParsePutArrayRequest(ByteSlice
 absl::StatusOr<ParsedSegmentsRequest> ParseReduceSegmentsRequest(ByteSlices message);
 absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message);
 
-// Any other request, of at most so many fields, by protobuf alone.
+// Any other request, of at most `most_fields` fields, by protobuf alone.
 absl::Status ParseWhole(ByteSlices message, std::size_t most_fields, google::protobuf::Message* request);
 // The same for a request of at most kMaxSmallRequestBytes; RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) for others.
 absl::Status ParseSmall(ByteSlices message, google::protobuf::Message* request);
