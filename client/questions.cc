@@ -32,7 +32,7 @@ absl::StatusOr<bool> AnyServes(Targets& targets, absl::Duration pause, absl::Tim
   std::vector<absl::StatusOr<bool>> answers(targets.count());
   const auto ask = [&](std::size_t target, const Interrupts& each) {
     const Targets::Lease lease = targets.Take(target, absl::InfiniteFuture());
-    if (pause > absl::ZeroDuration() && !lease.connection().PauseAndConnect(pause, each)) {
+    if (pause > absl::ZeroDuration() && !lease.connection().PauseAndConnect(pause, deadline, each)) {
       answers[target] = Cancelled();
       return false;
     }

@@ -116,6 +116,12 @@ void RetryLoop::Cancel() {
   interrupts_ = {stopped.get_token()};
 }
 
+void RetryLoop::NoteFailed() {
+  failed_.insert(lease_.target());
+  // All have failed: the others' turn has come again.
+  if (failed_.size() == targets_.count()) failed_ = {lease_.target()};
+}
+
 bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   const absl::Time now = absl::Now();
   Attempt attempt = failed;
@@ -129,17 +135,18 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   // Where the connection broke over memory of this process, the target is well.
   if (MayRetry(status, {}) && !CouldNotRead(status)) {
     const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
+    if (!IsBusy(status)) NoteFailed();
     targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
   }
   if (IsBusy(status)) targets_.Rest(lease_, now + RestAfter(status));
   if (IsDraining(status)) targets_.Renew(lease_);
   const bool drained_twice = std::exchange(drained_, IsDraining(status)) && drained_;
   if (!pause.has_value()) return false;
-  const std::size_t best = targets_.Best(preferred_, now);
+  const std::size_t best = targets_.Best(preferred_, now, failed_);
   const bool serves = !targets_.IsLeftOut(best, now);
   // If nothing else serves, the same connection is used: it may have to be made again.
   const bool moves = best != lease_.target();
-  if (moves) lease_ = targets_.Take(preferred_, now);
+  if (moves) lease_ = targets_.Take(preferred_, now, failed_);
   // A broken connection is found out a little later than its calls are told.
   const bool waits = !serves || CouldNotRead(status);
   if (waits && drained_twice) {
@@ -147,7 +154,7 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
     // meanwhile other calls may have made one.
     Pause(*pause);
     if (!moves) targets_.Renew(lease_);
-  } else if (waits && !lease_.connection().PauseAndConnect(*pause, interrupts_)) {
+  } else if (waits && !lease_.connection().PauseAndConnect(*pause, deadline_, interrupts_)) {
     Cancel();
   }
   began_ = absl::Now();

@@ -101,6 +101,8 @@ class RetryLoop {
   void Pause(absl::Duration pause);
   // The next attempt starts cancelled.
   void Cancel();
+  // The target of the last attempt does not serve.
+  void NoteFailed();
 
   Targets& targets_;
   const std::size_t preferred_;
@@ -108,6 +110,7 @@ class RetryLoop {
   Interrupts interrupts_;
   RetryPolicy policy_;
   Targets::Lease lease_;
+  Targets::Failed failed_;          // since all have had their turn
   bool drained_ = false;            // the server of the last attempt
   absl::Time began_ = absl::Now();  // the attempt
 };

@@ -21,6 +21,12 @@ namespace {
 // gRPC's wait for a connection cannot be interrupted.
 constexpr absl::Duration kStopCheckedEvery = absl::Milliseconds(10);
 
+// Despite gRPC's name for it this is how long connecting may take, which includes TLS and the server's first
+// frame. Calls wait for it, and with gRPC's default of 20 s a host that does not answer ends them by their
+// own deadline before another address or server is tried. 3 s are enough for a lost packet and three round
+// trips of 0.6 s.
+constexpr absl::Duration kConnectsWithin = absl::Seconds(3);
+
 constexpr absl::Duration kShortestKeepalive = absl::Seconds(1);
 constexpr absl::Duration kLongestKeepalive = absl::Hours(24);
 
@@ -37,11 +43,8 @@ grpc::ChannelArguments Arguments(const std::string& target, const ClientOptions&
   // The default first pause of a second would make most of our retries pointless.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-  // Despite its name this is how long connecting may take, which includes TLS and the server's first frame.
-  // Calls wait for it, and with gRPC's default of 20 s a host that does not answer ends them by their own
-  // deadline before another address or server is tried. 3 s are enough for a lost packet and three round
-  // trips of 0.6 s.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3000);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(kConnectsWithin)));
   // A write that the peer's kernel does not take for 20 s closes a TCP connection (TCP_USER_TIMEOUT, which
   // gRPC sets with keepalive), also of a call that may take longer. A peer that took all and died is found by
   // pings; servers punish frequent ones, and those without a call.
@@ -101,14 +104,24 @@ bool Connection::IsReady() const {
   return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
 }
 
-bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const {
+bool Connection::AwaitsFirstWords() const {
+  return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_TRANSIENT_FAILURE &&
+         sockets_.AnyIsTaken();
+}
+
+bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
+                                 const Interrupts& interrupts) const {
   // This measures by a clock that nobody sets.
   const auto start = std::chrono::steady_clock::now();
   const auto since_start = [start] { return absl::FromChrono(std::chrono::steady_clock::now() - start); };
+  const auto pauses = [&] {
+    if (since_start() < pause) return true;
+    return since_start() < pause + kConnectsWithin && absl::Now() < deadline && AwaitsFirstWords();
+  };
   bool asked_to_connect = false;
   absl::Duration asked_next = absl::ZeroDuration();
   bool was_ready = channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
-  while (!interrupts.stop.stop_requested() && since_start() < pause) {
+  while (!interrupts.stop.stop_requested() && pauses()) {
     if (interrupts.keep_going && since_start() >= asked_next) {
       if (!interrupts.keep_going()) return false;
       asked_next = since_start() + kAskedEvery;
@@ -121,7 +134,9 @@ bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interru
       grpc::experimental::ChannelResetConnectionBackoff(channel_.get());
       asked_to_connect = true;
     }
-    AwaitChange(state, absl::Now() + std::min(pause - since_start(), kStopCheckedEvery));
+    const absl::Duration left = pause - since_start();
+    const bool ends_soon = left > absl::ZeroDuration() && left < kStopCheckedEvery;
+    AwaitChange(state, absl::Now() + (ends_soon ? left : kStopCheckedEvery));
   }
   return true;
 }

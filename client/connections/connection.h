@@ -59,12 +59,18 @@ class Connection {
   // A pause that gRPC can use: it makes a broken connection anew only while a thread waits on it, and until
   // it has, calls fail at once. Tries to connect in the middle of the pause. Returns after `pause`, or as
   // soon as a connection that was not there is made, or an interrupt comes. False if keep_going said so.
-  bool PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const;
+  // Where a peer has taken the connection by the end of `pause` and has not spoken yet, goes on for as long
+  // as it may take to do so, but not beyond `deadline`: a call would still fail at once, with the error of an
+  // attempt to connect that came before.
+  bool PauseAndConnect(absl::Duration pause, absl::Time deadline, const Interrupts& interrupts) const;
 
   // Ends the connection, whatever is under way on it. False as of Sockets::ShutDown.
   bool BreakOff() const { return sockets_.ShutDown(); }
 
  private:
+  // Whether calls fail at once while a peer that has taken the connection has not spoken yet.
+  bool AwaitsFirstWords() const;
+
   // Waits until the channel is in another state, or until then.
   void AwaitChange(grpc_connectivity_state state, absl::Time until) const;
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -37,6 +38,12 @@ namespace {
 bool IsSocket(int descriptor, ino_t inode) {
   struct stat info = {};
   return fstat(descriptor, &info) == 0 && S_ISSOCK(info.st_mode) && info.st_ino == inode;
+}
+
+bool HasPeer(int descriptor) {
+  sockaddr_storage peer = {};
+  socklen_t size = sizeof(peer);
+  return getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
 }
 
 // A descriptor number that is kept free, so that a socket can be had under a second number also at the limit
@@ -100,6 +107,14 @@ class Sockets::Known {
     return open_.empty();
   }
 
+  bool AnyIsTaken() {
+    absl::MutexLock lock(&mutex_);
+    return std::any_of(open_.begin(), open_.end(), [](const Socket& socket) {
+      // In this order: what has a peer may be another file that has the number now.
+      return HasPeer(socket.descriptor) && IsSocket(socket.descriptor, socket.inode);
+    });
+  }
+
  private:
   // A descriptor, and what tells whether it still is that socket: no two open sockets have the same inode.
   struct Socket {
@@ -142,5 +157,7 @@ void Sockets::ReportFrom(grpc::ChannelArguments& arguments) const {
 }
 
 bool Sockets::ShutDown() const { return known_->ShutDown(); }
+
+bool Sockets::AnyIsTaken() const { return known_->AnyIsTaken(); }
 
 }  // namespace warpfold

@@ -25,6 +25,10 @@ class Sockets {
   // that needs a descriptor and there is none: to be tried again.
   bool ShutDown() const;
 
+  // Whether a peer has taken one of those that are open: it is a connection, or will be one once the peer has
+  // said its first words. One that still waits for an answer of the peer's machine does not count.
+  bool AnyIsTaken() const;
+
  private:
   class Known;
   class Reporter;

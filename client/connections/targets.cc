@@ -21,25 +21,28 @@ Targets::Targets(std::vector<std::string> names, const ClientOptions& options)
   for (std::string& name : names) targets_.emplace_back().name = std::move(name);
 }
 
-Targets::Lease Targets::Take(std::size_t preferred, absl::Time now) {
+Targets::Lease Targets::Take(std::size_t preferred, absl::Time now, const Failed& failed) {
   absl::MutexLock lock(&mutex_);
-  const std::size_t best = BestOf(preferred, now);
+  const std::size_t best = BestOf(preferred, now, failed);
   Line& line = LeastBusyOrNew(targets_[best]);
   ++line.users;
   return Lease(this, best, &line);
 }
 
-std::size_t Targets::Best(std::size_t preferred, absl::Time now) const {
+std::size_t Targets::Best(std::size_t preferred, absl::Time now, const Failed& failed) const {
   absl::MutexLock lock(&mutex_);
-  return BestOf(preferred, now);
+  return BestOf(preferred, now, failed);
 }
 
-std::size_t Targets::BestOf(std::size_t preferred, absl::Time now) const {
+std::size_t Targets::BestOf(std::size_t preferred, absl::Time now, const Failed& failed) const {
+  const auto rank = [&](std::size_t target) {
+    return std::pair(failed.contains(target), targets_[target].left_out_until);
+  };
   std::size_t best = preferred;
   for (std::size_t i = 1; i < names_; ++i) {
     const std::size_t other = (preferred + i) % names_;
     if (targets_[best].left_out_until <= now) break;
-    if (targets_[other].left_out_until < targets_[best].left_out_until) best = other;
+    if (targets_[other].left_out_until <= now || rank(other) < rank(best)) best = other;
   }
   return best;
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,13 +77,17 @@ class Targets {
 
   std::size_t count() const { return names_; }
 
+  // Targets that a call has found not to serve; empty for none.
+  using Failed = std::set<std::size_t>;
+
   // The connection to target `preferred` that has the fewest users, and of those the one that may be used
   // soonest (Rest); a new one if all are busy and there may be more. While that target is left out, one to
-  // another; while all are, to the one that is left out for the shortest time.
-  Lease Take(std::size_t preferred, absl::Time now);
+  // another; while all are, to one that has not `failed`, and of those to the one that is left out for the
+  // shortest time: another call, whose time was short, may have had a target left out that serves.
+  Lease Take(std::size_t preferred, absl::Time now, const Failed& failed = {});
 
   // Returns the target whose connection Take would give now.
-  std::size_t Best(std::size_t preferred, absl::Time now) const;
+  std::size_t Best(std::size_t preferred, absl::Time now, const Failed& failed) const;
 
   // The targets in turn, for calls that may go to any.
   std::size_t Next();
@@ -107,7 +112,8 @@ class Targets {
   void KeepAdvice(std::size_t target, const v1::TransferAdvice& advice);
 
  private:
-  std::size_t BestOf(std::size_t preferred, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::size_t BestOf(std::size_t preferred, absl::Time now, const Failed& failed) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Line& LeastBusyOrNew(Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::size_t names_;

@@ -9,25 +9,33 @@
 #include <string>
 #include <vector>
 
+#include "client/calls/retry.h"
 #include "client/client.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/full_listener.h"
 #include "tests/client/stalling_proxy.h"
+#include "tests/temporary_folder.h"
 
 namespace warpfold {
 namespace {
 
 constexpr int kCalls = 20;
+// Of a call that has 3 s to find a server dead, and would need 20 s by gRPC's default.
+constexpr absl::Duration kUntilItCounts = absl::Seconds(15);
 
 class DeadTargetTest : public testing::Test {
  protected:
+  static absl::Status ReduceWithin(Client& client, absl::Duration timeout) {
+    return client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3}, {.timeout = timeout}).status();
+  }
+
   // How many of the calls fail.
-  static int Failures(Client& client, absl::Duration timeout, absl::Duration pause) {
+  static int Failures(Client& client, absl::Duration timeout) {
     int failures = 0;
     for (int i = 0; i < kCalls; ++i) {
-      const auto sum = client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3}, {.timeout = timeout});
-      if (!sum.ok()) ++failures;
-      absl::SleepFor(pause);
+      const absl::Status status = ReduceWithin(client, timeout);
+      EXPECT_EQ(status, absl::OkStatus()) << "call " << i;
+      if (!status.ok()) ++failures;
     }
     return failures;
   }
@@ -39,19 +47,39 @@ class DeadTargetTest : public testing::Test {
 
 TEST_F(DeadTargetTest, CallsGoToTheOtherServer) {
   Client client({dead_.target(), alive_.target()});
-  const absl::Time start = absl::Now();
-  EXPECT_LE(Failures(client, absl::Seconds(5), absl::ZeroDuration()), 1);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(15));
+  EXPECT_EQ(Failures(client, kUntilItCounts), 0);
 }
 
+// Which calls go to it then is a question of time, and no call's fate.
 TEST_F(DeadTargetTest, ACallTooShortToLearnOfItSparesTheNextOnes) {
   Client client({dead_.target(), alive_.target()});
-  EXPECT_LE(Failures(client, absl::Seconds(1), absl::Milliseconds(500)), 1);
+  EXPECT_FALSE(ReduceWithin(client, absl::Seconds(1)).ok());
+  EXPECT_EQ(Failures(client, absl::Minutes(1)), 0);
+
+  const ClientOptions options;
+  Targets targets({dead_.target(), alive_.target()}, options);
+  RetryLoop retry(targets, 0, options, absl::InfiniteFuture(), {});
+  const absl::Time before = absl::Now();
+  EXPECT_FALSE(retry.Again(absl::DeadlineExceededError("too short"), {}));
+  // Connecting to it, which ends after 3 s, is over by then.
+  EXPECT_TRUE(targets.IsLeftOut(0, before + absl::Seconds(4)));
+  EXPECT_EQ(targets.Best(0, before, {}), 1u);
+}
+
+// The other one is left out, too, since a short call met it while its machine stood still, and for longer
+// than the dead one. A call that has time goes to both.
+TEST_F(DeadTargetTest, ATargetThatShortCallsHadLeftOutIsTriedBeforeTheDeadOneAgain) {
+  StallingProxy proxy(alive_.port());
+  proxy.StallAfter(0);
+  Client client({dead_.target(), proxy.target()});
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(ReduceWithin(client, absl::Seconds(1)).ok());
+  proxy.Resume();
+  EXPECT_EQ(ReduceWithin(client, absl::Minutes(1)), absl::OkStatus());
 }
 
 TEST_F(DeadTargetTest, CallsGoToTheOtherAddressOfAName) {
   Client client("ipv4:" + dead_.target() + "," + alive_.target());
-  EXPECT_LE(Failures(client, absl::Seconds(5), absl::ZeroDuration()), 1);
+  EXPECT_EQ(Failures(client, kUntilItCounts), 0);
 }
 
 TEST_F(DeadTargetTest, AnArrayInSharesGoesToTheOtherServer) {
@@ -64,29 +92,25 @@ TEST_F(DeadTargetTest, AnArrayInSharesGoesToTheOtherServer) {
 
 TEST_F(DeadTargetTest, QuestionsAreAnsweredByTheOtherServer) {
   Client client({dead_.target(), alive_.target()});
-  const absl::Time start = absl::Now();
-  const absl::StatusOr<bool> serving = client.IsServing({.timeout = absl::Seconds(5)});
+  const absl::StatusOr<bool> serving = client.IsServing({.timeout = kUntilItCounts});
   EXPECT_TRUE(serving.ok() && *serving) << serving.status();
-  const auto info = client.GetServerInfo({.timeout = absl::Seconds(5)});
+  const auto info = client.GetServerInfo({.timeout = kUntilItCounts});
   EXPECT_TRUE(info.ok() && info->version() == "fake") << info.status();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
 }
 
 TEST_F(DeadTargetTest, QuestionsAreAnsweredWhileAServerThatWasThereIsSilent) {
   StallingProxy proxy(alive_.port());
   Client client({proxy.target(), alive_.target()});
-  // Both connections are made, so that no limit on connecting helps.
+  // Both connections are made, so that no limit on connecting helps: who asked in turn would wait in vain.
   for (int i = 0; i < 2; ++i) {
     const auto sum = client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3});
     ASSERT_TRUE(sum.ok()) << sum.status();
   }
   proxy.StallAfter(0);
-  const absl::Time start = absl::Now();
-  const absl::StatusOr<bool> serving = client.IsServing({.timeout = absl::Seconds(10)});
+  const absl::StatusOr<bool> serving = client.IsServing({.timeout = kUntilItCounts});
   EXPECT_TRUE(serving.ok() && *serving) << serving.status();
-  const auto info = client.GetServerInfo({.timeout = absl::Seconds(10)});
+  const auto info = client.GetServerInfo({.timeout = kUntilItCounts});
   EXPECT_TRUE(info.ok()) << info.status();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
 }
 
 TEST_F(DeadTargetTest, WithoutAServerTheErrorComesInTime) {
@@ -95,11 +119,11 @@ TEST_F(DeadTargetTest, WithoutAServerTheErrorComesInTime) {
   const absl::Time start = absl::Now();
   EXPECT_FALSE(client.IsServing({.timeout = absl::Seconds(1)}).ok());
   EXPECT_FALSE(client.GetServerInfo({.timeout = absl::Seconds(1)}).ok());
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(15));
 }
 
 TEST_F(DeadTargetTest, SilentTargetsAreAskedForAdviceAtOnce) {
-  const std::vector<FullListener> silent(8);
+  const std::vector<FullListener> silent(16);
   std::vector<std::string> targets;
   for (const FullListener& listener : silent) targets.push_back(listener.target());
   targets.push_back(alive_.target());
@@ -109,7 +133,7 @@ TEST_F(DeadTargetTest, SilentTargetsAreAskedForAdviceAtOnce) {
   const auto sum = client.Reduce(kSum, values);
   EXPECT_TRUE(sum.ok()) << sum.status();
   // One after another they take 2 s each.
-  EXPECT_LT(absl::Now() - start, absl::Seconds(12));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(25));
 }
 
 // The pauses between the questions would take 400 ms.
@@ -150,6 +174,28 @@ TEST(NoServerTest, TheQuestionWhetherItServesIsAskedOfEachTargetAnew) {
   };
   const absl::StatusOr<bool> serving = client.IsServing({.keep_going = start});
   EXPECT_TRUE(serving.ok() && *serving) << serving.status();
+}
+
+// As one on a busy machine: the kernel takes the connection, and the process has no processor yet. While that
+// is so, gRPC fails calls at once with the error of the attempt before.
+TEST(SlowServerTest, AConnectionThatWasTakenIsWaitedForBeforeTheNextAttempt) {
+  FakeService service;
+  const FakeServer server(service);
+  const TemporaryFolder folder;
+  std::optional<StallingProxy> proxy;
+  int asked = 0;
+  // The first attempt finds no socket, and from the first pause on there is a silent one. The pauses between
+  // four attempts together are too short for so many questions, of which there are 20 in a second.
+  const auto go_on = [&] {
+    if (!proxy.has_value()) proxy.emplace(server.port(), folder.Path("socket"));
+    if (asked == 0) proxy->StallAfter(0);
+    if (++asked == 20) proxy->Resume();
+    return true;
+  };
+  Client client("unix:" + folder.Path("socket"));
+  const auto sum = client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3}, {.keep_going = go_on});
+  EXPECT_TRUE(sum.ok()) << sum.status();
+  EXPECT_GE(asked, 20);
 }
 
 TEST_F(DeadTargetTest, QuestionsAreCancelledByTheThreadThatAsks) {

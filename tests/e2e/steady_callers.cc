@@ -4,7 +4,11 @@
 // steady_callers TARGET CALLS [TIMEOUT_S]: calls a service from four threads, with small arrays and with
 // striped ones, until all calls are made. Prints how many failed, and each failure in a line: the status,
 // or "wrong" for a value that is not right. Where there is a timeout, the last line has the seconds that the
-// slowest call took. A client library's user, for rolling restarts and networks with faults.
+// slowest call took. A client library's user, for rolling restarts and networks with faults. The
+// environment's WARPFOLD_ENDS_TO is a descriptor that is sent a digit whenever a call has ended: that of its
+// thread.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -27,6 +31,11 @@ constexpr int kThreads = 4;
 constexpr int kLargeEvery = 10;
 constexpr int kStreams = 2;
 
+void WriteDigit(int descriptor, int digit) {
+  const char text = static_cast<char>('0' + digit);
+  if (write(descriptor, &text, 1) != 1) std::abort();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -38,13 +47,14 @@ int main(int argc, char** argv) {
   const absl::Duration timeout = absl::Seconds(argc == 4 ? std::atoi(argv[3]) : 60);
   const std::vector<std::int32_t> small(1000, 1);
   const std::vector<std::int32_t> large(std::size_t{4} << 20, 1);
+  const char* const ends_to = std::getenv("WARPFOLD_ENDS_TO");
   std::atomic<int> begun = 0;
   std::atomic<int> failed = 0;
   std::mutex output;
   absl::Duration slowest;
   std::vector<std::jthread> threads;
   for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&] {
+    threads.emplace_back([&, i] {
       for (int call = begun++; call < calls; call = begun++) {
         const auto& values = call % kLargeEvery == 0 ? large : small;
         const warpfold::CallOptions options = {.timeout = timeout,
@@ -55,6 +65,7 @@ int main(int argc, char** argv) {
         const bool right = sum.ok() && *sum == static_cast<std::int64_t>(values.size());
         const std::lock_guard lock(output);
         slowest = std::max(slowest, took);
+        if (ends_to != nullptr) WriteDigit(std::atoi(ends_to), i);
         if (right) continue;
         ++failed;
         if (sum.ok()) std::cout << "wrong\n";
