@@ -297,7 +297,9 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     // Whoever asked for JSON has this one line as well, though it may come before the flag has been taken.
-    const bool is_json = log_format->count() > 0 && log_format->results().back() == "json";
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const bool is_json = (log_format->count() > 0 && log_format->results().back() == "json") ||
+                         std::find(words.begin(), words.end(), "--log_format=json") != words.end();
     flags->log_format = is_json ? LogFormat::kJson : LogFormat::kText;
     const bool is_answer = app.exit(e, out, error) == 0;  // --help, --version
     return is_answer && out.flush() ? 0 : kUsageError;

@@ -50,6 +50,11 @@ Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
 
 absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
   if (flags.resident_bytes == 0) return absl::OkStatus();
+  // Memory of the host is taken at once: a system that has less of it would end the process, and not say why.
+  const std::uint64_t available = AvailableMemory();
+  if (service.backend.name() != "cuda" && flags.resident_bytes > available) {
+    return absl::ResourceExhaustedError(absl::StrCat(available >> 20, " MiB of memory are available"));
+  }
   const int devices = service.backend.devices();
   std::vector<std::unique_ptr<kernels::Memory>> memories;
   for (int device = 0; device < devices; ++device) {
@@ -148,6 +153,7 @@ AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& se
                 return reloads;
               },
           .certificate_expiry = [&tls_renewal] { return tls_renewal.expiry(); },
+          .authorities_expiry = [&tls_renewal] { return tls_renewal.authorities_expiry(); },
           .addresses = server.addresses(),
           .flags = flags.all};
 }

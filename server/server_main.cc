@@ -142,6 +142,7 @@ void ReloadChangedFiles(RpcServer& server, TlsRenewal& tls_renewal, AllowFile& a
     server.UseTls(*keys);
     tls_renewal.Used(*keys);
   }
+  tls_renewal.WarnOfExpiry();
 }
 
 // Ends the process where the device does not reduce.

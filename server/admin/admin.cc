@@ -63,9 +63,18 @@ HttpResponse Admin::Answer(const std::string& path) const {
   }
   if (path == "/") return {.content_type = kHtml, .body = kIndex};
   if (path != "/metrics" && path != "/statusz") return {.status = 404, .body = "there is no such page\n"};
+  if (path == "/metrics") {
+    return {.content_type = Exposition::kContentType, .body = attached ? Metrics() : MetricsOfStart()};
+  }
   if (!attached) return {.status = kUnavailable, .body = "starting\n"};
-  if (path == "/metrics") return {.content_type = Exposition::kContentType, .body = Metrics()};
   return {.content_type = kHtml, .body = StatusPage(sources_, table_, device_->last(), absl::Now())};
+}
+
+std::string Admin::MetricsOfStart() const {
+  Exposition out;
+  WriteReady(out, /*is_ready=*/false);
+  WriteProcess(out);
+  return out.text();
 }
 
 std::string Admin::Metrics() const {

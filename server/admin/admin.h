@@ -57,6 +57,7 @@ struct AdminSources {
   std::function<std::int64_t()> grpc_errors;  // that gRPC has logged
   std::function<std::vector<Reload>()> reloads;
   std::function<std::optional<absl::Time>()> certificate_expiry;  // of the one in use; none without TLS
+  std::function<std::optional<absl::Time>()> authorities_expiry;  // of --tls_client_ca; none without it
   std::vector<std::string> addresses;                             // that the service listens on
   std::vector<std::pair<std::string, std::string>> flags;         // name and value
 };
@@ -84,6 +85,8 @@ class Admin : public CallObserver {
   Admin() = default;
 
   HttpResponse Answer(const std::string& path) const;
+  // A start on a GPU may take a minute: its server is up, and not ready.
+  std::string MetricsOfStart() const;
   std::string Metrics() const;
   bool is_ready() const { return attached_ && sources_.service->is_serving(); }
 

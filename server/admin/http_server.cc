@@ -67,7 +67,6 @@ class HttpServer::Impl {
   std::list<Connection*> waiting_;
   asio::io_context context_{1};
   std::vector<Tcp::acceptor> acceptors_;
-  asio::steady_timer pause_{context_};
   std::thread thread_;
 };
 
@@ -155,9 +154,8 @@ void HttpServer::Impl::Accept(Tcp::acceptor& acceptor) {
       }
       return Accept(acceptor);
     }
-    pause_.expires_after(kPause);
-    // Another acceptor's pause may end this one early.
-    pause_.async_wait([this, &acceptor](beast::error_code) { Accept(acceptor); });
+    const auto pause = std::make_shared<asio::steady_timer>(context_, kPause);
+    pause->async_wait([this, &acceptor, pause](beast::error_code) { Accept(acceptor); });
   });
 }
 

@@ -56,12 +56,22 @@ void WriteFiles(Exposition& out, const AdminSources& sources) {
     for (const Reload& reload : reloads) out.Sample({{"file", reload.file}}, Seconds(reload.used_since));
   }
   if (const std::optional<absl::Time> expiry = sources.certificate_expiry(); expiry.has_value()) {
-    out.Gauge("warpfold_certificate_expiry_timestamp_seconds", "When the server's certificate expires.",
+    out.Gauge("warpfold_certificate_expiry_timestamp_seconds",
+              "When the server's certificate, or another one of its chain, expires.", Seconds(*expiry));
+  }
+  if (const std::optional<absl::Time> expiry = sources.authorities_expiry(); expiry.has_value()) {
+    out.Gauge("warpfold_client_authority_expiry_timestamp_seconds",
+              "When the last certificate of --tls_client_ca expires, and all clients are refused.",
               Seconds(*expiry));
   }
 }
 
 }  // namespace
+
+void WriteReady(Exposition& out, bool is_ready) {
+  out.Gauge("warpfold_ready", "1 while the service takes calls, 0 while it starts, drains or has failed.",
+            std::uint64_t{is_ready});
+}
 
 void WriteServiceMetrics(Exposition& out, const AdminSources& sources, bool is_ready) {
   const Service& service = *sources.service;
@@ -69,8 +79,7 @@ void WriteServiceMetrics(Exposition& out, const AdminSources& sources, bool is_r
   const std::string backend = service.backend.name();
   const std::string device = service.backend.device();
   out.Sample({{"version", kVersion}, {"backend", backend}, {"device", device}}, std::uint64_t{1});
-  out.Gauge("warpfold_ready", "1 while the service takes calls, 0 while it drains or has failed.",
-            std::uint64_t{is_ready});
+  WriteReady(out, is_ready);
   const PoolGauges pool = sources.pool();
   out.Gauge("warpfold_slots", "Staging buffers, each with its twin on the device.", service.limits.slots);
   out.Gauge("warpfold_slot_size_bytes", "Bytes of each of them.", service.limits.slot_bytes);
@@ -78,9 +87,11 @@ void WriteServiceMetrics(Exposition& out, const AdminSources& sources, bool is_r
   out.Gauge("warpfold_slots_in_flight", "Slots that the device works on.",
             std::uint64_t{pool.slots_in_flight});
   out.Gauge("warpfold_slot_waiters", "Calls that wait for a slot.", std::uint64_t{pool.waiting_calls});
-  out.Gauge("warpfold_reductions_in_progress", "Reductions and merges that have been admitted.",
-            static_cast<std::uint64_t>(service.admission.in_progress()));
-  out.Gauge("warpfold_reductions_limit", "More reductions at once are refused.",
+  out.Gauge("warpfold_reductions_in_progress", "Reductions that have been admitted.",
+            static_cast<std::uint64_t>(service.admission.reductions()));
+  out.Gauge("warpfold_merges_in_progress", "Merges that have been admitted.",
+            static_cast<std::uint64_t>(service.admission.merges()));
+  out.Gauge("warpfold_reductions_limit", "More reductions at once are refused, and more merges.",
             static_cast<std::uint64_t>(service.limits.max_concurrent_reductions));
   WriteMemory(out, sources);
   WriteConnections(out, sources);

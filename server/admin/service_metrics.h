@@ -16,6 +16,7 @@
 
 namespace warpfold::server {
 
+void WriteReady(Exposition& out, bool is_ready);
 void WriteServiceMetrics(Exposition& out, const AdminSources& sources, bool is_ready);
 void WriteCallTable(Exposition& out, const CallTable& table);
 // Writes only what the driver tells.

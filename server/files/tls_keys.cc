@@ -48,27 +48,43 @@ absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
 
 std::string UtcDateOf(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
 
-std::string FaultOfOwnDates(const TlsKeys& keys, absl::Time now) {
-  const Validity own = ValiditiesOf(keys.certificate).front();
-  if (now < own.from) {
-    return absl::StrCat("--tls_cert: the certificate is not valid before ", UtcDateOf(own.from));
+Validity OwnValidity(const TlsKeys& keys) {
+  Validity all;
+  for (const Validity& one : ValiditiesOf(keys.certificate)) {
+    all = {.from = std::max(all.from, one.from), .until = std::min(all.until, one.until)};
   }
-  if (now < own.until) return "";
-  return absl::StrCat("--tls_cert: the certificate expired on ", UtcDateOf(own.until));
+  return all;
+}
+
+std::optional<absl::Time> AuthoritiesExpiry(const TlsKeys& keys) {
+  if (!keys.client_ca.has_value()) return std::nullopt;
+  absl::Time last = absl::InfinitePast();
+  for (const Validity& authority : ValiditiesOf(*keys.client_ca)) last = std::max(last, authority.until);
+  return last;
+}
+
+std::string FaultOfOwnDates(const TlsKeys& keys, absl::Time now) {
+  const Validity own = OwnValidity(keys);
+  const bool is_early = now < own.from;
+  if (!is_early && now < own.until) return "";
+  const Validity leaf = ValiditiesOf(keys.certificate).front();
+  const bool is_leaf = is_early ? now < leaf.from : now >= leaf.until;
+  return absl::StrCat("--tls_cert: ", is_leaf ? "the certificate" : "another certificate of the chain",
+                      is_early ? " is not valid before " : " expired on ",
+                      UtcDateOf(is_early ? own.from : own.until));
 }
 
 std::string FaultOfAuthorities(const TlsKeys& keys, absl::Time now) {
   if (!keys.client_ca.has_value()) return "";
   absl::Time first = absl::InfiniteFuture();
-  absl::Time last = absl::InfinitePast();
   for (const Validity& authority : ValiditiesOf(*keys.client_ca)) {
     if (now >= authority.from && now < authority.until) return "";
     if (now < authority.from) first = std::min(first, authority.from);
-    last = std::max(last, authority.until);
   }
   return first < absl::InfiniteFuture()
              ? absl::StrCat("--tls_client_ca: no certificate is valid before ", UtcDateOf(first))
-             : absl::StrCat("--tls_client_ca: the last certificate expired on ", UtcDateOf(last));
+             : absl::StrCat("--tls_client_ca: the last certificate expired on ",
+                            UtcDateOf(*AuthoritiesExpiry(keys)));
 }
 
 }  // namespace warpfold::server

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "proto/shared/tls_pem.h"
 #include "server/flags.h"
 
 namespace warpfold::server {
@@ -25,8 +26,14 @@ struct TlsKeys {
 // its file.
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags);
 
-// Says, with the flag and the date, that peers would refuse the server's own certificate at `now`, because it
-// is not valid yet or not any more. Empty if it is valid.
+// While all certificates of the server's own chain are valid: peers refuse a chain with an intermediate one
+// that has expired, too.
+Validity OwnValidity(const TlsKeys& keys);
+// When the last of the authorities' certificates expires, and with it every client's; none without them.
+std::optional<absl::Time> AuthoritiesExpiry(const TlsKeys& keys);
+
+// Says, with the flag and the date, that peers would refuse the server's own certificate at `now`, because
+// it, or another one of its chain, is not valid yet or not any more. Empty if they are valid.
 std::string FaultOfOwnDates(const TlsKeys& keys, absl::Time now);
 // Says likewise that all clients would be refused at `now`, because none of the authorities' certificates is
 // valid.

@@ -13,8 +13,6 @@
 namespace warpfold::server {
 namespace {
 
-absl::Time ExpiryOf(const TlsKeys& keys) { return ValiditiesOf(keys.certificate).front().until; }
-
 // Keys that are fit to be taken up. Those in use may have expired as well; such as these would be no better.
 // But a file that is as it was does not keep another one from being taken up.
 absl::StatusOr<TlsKeys> ReadNewKeys(const Flags& flags, const TlsKeys& in_use) {
@@ -48,22 +46,34 @@ std::optional<TlsKeys> TlsRenewal::ReadIfChanged(absl::Time now) {
   }
   refusal_.clear();
   Log(LogLevel::kInfo,
-      absl::StrCat("--tls_cert: a new certificate is in use, until ", UtcDateOf(ExpiryOf(*keys))));
+      absl::StrCat("--tls_cert: a new certificate is in use, until ", UtcDateOf(OwnValidity(*keys).until)));
   return *std::move(keys);
 }
 
 void TlsRenewal::Used(const TlsKeys& keys) {
-  constexpr absl::Duration kSoon = absl::Hours(24 * 7);
-  const absl::Time expiry = ExpiryOf(keys);
+  const absl::Time expiry = OwnValidity(keys).until;
+  const std::optional<absl::Time> authorities_expiry = AuthoritiesExpiry(keys);
   expiry_s_ = absl::ToUnixSeconds(expiry);
+  authorities_expiry_s_ = authorities_expiry.has_value() ? absl::ToUnixSeconds(*authorities_expiry) : kNone;
   reloads_.Succeeded();
   const absl::Time now = absl::Now();
   in_use_ = {.certificate = keys.certificate, .key = "", .client_ca = keys.client_ca};
-  for (const std::string& fault : {FaultOfOwnDates(keys, now), FaultOfAuthorities(keys, now)}) {
-    if (!fault.empty()) Log(LogLevel::kWarning, fault);
+  own_notice_.Watch(expiry);
+  authorities_notice_.Watch(authorities_expiry);
+  const auto warn = [now](const std::string& fault, ExpiryNotice& notice) {
+    const std::string due = notice.Due(now, UtcDateOf);  // which the fault says, too, if there is one
+    const std::string& warning = fault.empty() ? due : fault;
+    if (!warning.empty()) Log(LogLevel::kWarning, warning);
+  };
+  warn(FaultOfOwnDates(keys, now), own_notice_);
+  warn(FaultOfAuthorities(keys, now), authorities_notice_);
+}
+
+void TlsRenewal::WarnOfExpiry() {
+  for (ExpiryNotice* const notice : {&own_notice_, &authorities_notice_}) {
+    const std::string due = notice->Due(absl::Now(), UtcDateOf);
+    if (!due.empty()) Log(LogLevel::kWarning, due);
   }
-  if (expiry > now + kSoon || expiry <= now) return;
-  Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate expires on ", UtcDateOf(expiry)));
 }
 
 }  // namespace warpfold::server

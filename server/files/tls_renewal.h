@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "server/files/expiry_notice.h"
 #include "server/files/file_watch.h"
 #include "server/files/reload.h"
 #include "server/files/tls_keys.h"
@@ -28,27 +29,36 @@ class TlsRenewal {
   // and good: valid now, too. Says in the log what was found.
   std::optional<TlsKeys> ReadIfChanged(absl::Time now);
 
-  // These keys are in use from now on. Says in the log if they are not valid at this time, or their
-  // certificate expires within a week: clients would refuse it and say so only to their own users. At the
-  // start there are no others to serve with, so that this is no reason not to.
+  // These keys are in use from now on. Says in the log if they are not valid at this time: clients would
+  // refuse them and say so only to their own users. At the start there are no others to serve with, so that
+  // this is no reason not to.
   void Used(const TlsKeys& keys);
-  // When their certificate expires; none without keys. From any thread.
-  std::optional<absl::Time> expiry() const {
-    const std::int64_t expiry_s = expiry_s_;
-    return expiry_s == kNone ? std::nullopt : std::optional(absl::FromUnixSeconds(expiry_s));
-  }
+  // To be called often. Says in the log, once each, that the keys in use expire within a week, within a day,
+  // and that they have expired.
+  void WarnOfExpiry();
+  // When peers will refuse the certificate in use; none without keys. From any thread.
+  std::optional<absl::Time> expiry() const { return TimeOf(expiry_s_); }
+  // When all clients will be refused, because the last authority's certificate has expired; none without
+  // authorities. From any thread.
+  std::optional<absl::Time> authorities_expiry() const { return TimeOf(authorities_expiry_s_); }
   // What became of the files. From any thread.
   Reload last_reload() const { return reloads_.Last("keys"); }
 
  private:
   static constexpr std::int64_t kNone = -1;
+  static std::optional<absl::Time> TimeOf(std::int64_t seconds) {
+    return seconds == kNone ? std::nullopt : std::optional(absl::FromUnixSeconds(seconds));
+  }
 
   const Flags& flags_;
   FileWatch files_;
   ReloadRecord reloads_;
   TlsKeys in_use_;       // without the key itself
   std::string refusal_;  // of the last attempt; empty if there was none
+  ExpiryNotice own_notice_{"--tls_cert: the certificate"};
+  ExpiryNotice authorities_notice_{"--tls_client_ca: the last certificate"};
   std::atomic<std::int64_t> expiry_s_ = kNone;
+  std::atomic<std::int64_t> authorities_expiry_s_ = kNone;
 };
 
 }  // namespace warpfold::server

@@ -33,7 +33,7 @@ Acceptor::Acceptor(std::vector<Listener> listeners, std::size_t max_connections,
     : listeners_(std::move(listeners)),
       max_connections_(max_connections),
       hand_over_(std::move(hand_over)),
-      connections_(max_connections, std::max<std::size_t>(max_connections / 2, 1)),
+      connections_(max_connections, (max_connections + 1) / 2),
       stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       reserve_(OpenReserve()) {}
 
@@ -117,6 +117,8 @@ bool Acceptor::AcceptAll(const Listener& listener, int socket) {
 
 void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
   const std::string peer = PeerOf(descriptor);
+  // It is gone already, as after a look whether the port is open. gRPC would take it for an error.
+  if (peer.empty()) return CloseSocket(FileDescriptor(descriptor));
   // The last free descriptors are kept for gRPC, which ends the process when it gets none.
   if (!connections_.HasRoom(peer)) {
     return Refuse(descriptor, beyond_limit_,

@@ -87,7 +87,9 @@ absl::StatusOr<std::shared_ptr<addrinfo>> Find(const std::string& host, const st
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
   if (error == EAI_SYSTEM) return SystemRefusal();
-  if (error == EAI_AGAIN) return absl::UnavailableError(gai_strerror(error));
+  // A scope ("fe80::1%eth0") is the name of an interface, which may come later.
+  const bool may_come = error == EAI_AGAIN || (error == EAI_NONAME && host.find('%') != std::string::npos);
+  if (may_come) return absl::UnavailableError(gai_strerror(error));
   if (error != 0) return Refusal(gai_strerror(error));
   return std::shared_ptr<addrinfo>(found, freeaddrinfo);
 }

@@ -301,6 +301,8 @@ class ConnectionsTest(TestCase):
         for flag in ("--listen", "--admin_listen"):
             done = run_server("--device=cpu", f"--listen=unix:{self.folder}/s", f"{flag}={late}")
             self.assert_exit(3, done, f"{flag}: {late}", "Cannot assign requested address")
+        scoped = "[fe80::1%nosuch0]:0"  # of an interface that may come
+        self.assert_exit(3, run_server("--device=cpu", f"--listen={scoped}"), f"--listen: {scoped}")
         # Nobody has this name (RFC 6761); where nobody can be asked, that may change.
         done = run_server("--device=cpu", "--listen=no-such-host.invalid:0")
         self.assertIn(done.returncode, (2, 3))

@@ -77,6 +77,32 @@ class TlsDatesTest(TestCase):
             server.await_log("a new certificate is in use")
             self.assert_in_use(server, soon, newest=1)
 
+    def test_an_intermediate_certificate_that_is_valid_no_more(self):
+        """Peers refuse the whole chain: its own certificate alone says nothing."""
+        past, good = self.keys("past", _PAST)[0], self.keys("good", _PRESENT)
+        chain = pathlib.Path(good[0]).read_bytes() + pathlib.Path(past).read_bytes()
+        fault = f"--tls_cert: another certificate of the chain expired on {day(_PAST[1])}"
+        with self.serve() as server:
+            shutil.copy(good[1], self.key)
+            pathlib.Path(self.cert).write_bytes(chain)
+            server.await_log(_REFUSED + fault)
+            self.assert_in_use(server, self.first, newest=0)
+        with self.serve() as server:
+            server.await_log(fault)
+            self.assertEqual(metric(server.ready_line, "warpfold_certificate_expiry_timestamp_seconds"),
+                             _PAST[1].timestamp())
+
+    def test_what_expires_while_it_is_in_use_is_said(self):
+        soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=10)
+        cert, key = self.keys("short", (_PRESENT[0], soon))
+        with Server(f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_client_ca={cert}",
+                    allow_all(str(self.folder)), "--admin_listen=127.0.0.1:0") as server:
+            self.assertAlmostEqual(metric(server.ready_line, "warpfold_client_authority_expiry_timestamp_seconds"),
+                                   soon.timestamp(), delta=2)
+            for name in ("--tls_cert: the certificate", "--tls_client_ca: the last certificate"):
+                server.await_log(f"{name} expires on ")
+                server.await_log(f"{name} expired on ")
+
     def test_authorities_that_are_valid_no_more(self):
         past, future = (self.keys(name, dates)[0] for name, dates in (("past", _PAST), ("future", _FUTURE)))
         client = make_keys(str(self.folder), "client")

@@ -144,6 +144,16 @@ bool Admission::WaitUntilEmpty(absl::Duration timeout) {
                          [this] { return InProgressLocked() == 0; });
 }
 
+int Admission::reductions() const {
+  const std::lock_guard lock(mutex_);
+  return TakenOf(in_progress_, Kind::kReduction);
+}
+
+int Admission::merges() const {
+  const std::lock_guard lock(mutex_);
+  return TakenOf(in_progress_, Kind::kMerge);
+}
+
 int Admission::in_progress() const {
   const std::lock_guard lock(mutex_);
   return InProgressLocked();

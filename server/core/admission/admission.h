@@ -118,7 +118,10 @@ class Admission {
   // Likewise; false if it took longer than `timeout`.
   bool WaitUntilEmpty(absl::Duration timeout);
 
-  // Reductions and merges.
+  // Those in progress.
+  int reductions() const;
+  int merges() const;
+  // Both.
   int in_progress() const;
 
  private:

@@ -105,6 +105,7 @@ class AdminTest : public RpcTest, public CallObserver {
                                            .used_since = absl::FromUnixSeconds(1'900'000'001)}};
              },
          .certificate_expiry = [] { return std::optional(absl::FromUnixSeconds(2'000'000'000)); },
+         .authorities_expiry = [] { return std::optional(absl::FromUnixSeconds(3'000'000'000)); },
          .addresses = server_->addresses(),
          .flags = {{"--device", "<fake>"}}});
     ASSERT_TRUE(attached.ok()) << attached;
@@ -132,7 +133,10 @@ class AdminTest : public RpcTest, public CallObserver {
 TEST_F(AdminTest, ProbesSayWhetherTheServiceTakesCalls) {
   EXPECT_THAT(Page("/healthz"), HasSubstr("200 OK"));
   EXPECT_THAT(Page("/readyz"), HasSubstr("503 Service Unavailable"));
-  EXPECT_THAT(Page("/metrics"), HasSubstr("503 Service Unavailable"));
+  EXPECT_THAT(Page("/statusz"), HasSubstr("503 Service Unavailable"));
+  EXPECT_THAT(Page("/metrics"), AllOf(HasSubstr("200 OK"), HasSubstr("\nwarpfold_ready 0\n"),
+                                      HasSubstr("\nprocess_start_time_seconds ")))
+      << "a server that starts is up";
   Attach();
   EXPECT_THAT(Page("/readyz?verbose"), HasSubstr("200 OK"));
   server_->Drain(absl::ZeroDuration());
@@ -227,6 +231,8 @@ TEST_F(AdminTest, MetricsCountWhatHappened) {
            "warpfold_array_bytes_total{method=\"Reduce\"} 1600000",
            "warpfold_slots 0",  // the fixture's limits do not say
            "warpfold_slots_free 2",
+           "warpfold_reductions_in_progress 0",
+           "warpfold_merges_in_progress 0",
            "warpfold_reductions_limit 4",
            "warpfold_registrations 2",
            "warpfold_registered_bytes 77",
@@ -242,6 +248,7 @@ TEST_F(AdminTest, MetricsCountWhatHappened) {
            "warpfold_reload_successful{file=\"allow\"} 0",
            "warpfold_reload_success_timestamp_seconds{file=\"allow\"} 1900000001",
            "warpfold_certificate_expiry_timestamp_seconds 2e+09",
+           "warpfold_client_authority_expiry_timestamp_seconds 3e+09",
            "warpfold_device_memory_used_bytes{device=\"fake:0\"} 250000",
            "warpfold_device_memory_errors_total{device=\"fake:0\",kind=\"corrected\"} 3",
        }) {
