@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import functools
 import math
 import os
@@ -71,10 +72,10 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
     a moment, and what it put may stay for its ttl.
 
     Calls are made on 48 threads of the client's, one each; more of them wait for their turn, which their
-    timeout counts. Iterators and `progress` are called there, too. While `progress` runs neither the timeout
-    nor a cancellation ends an awaitable, since the array is still read. Nothing can end an iterator that
-    waits: its thread is one of the 48, and holds what the call had, until the iterator gives a piece or ends.
-    Of that nothing is sent.
+    timeout counts. Iterators and `progress` are called there, too, with the context variables of the task
+    that awaits. While `progress` runs neither the timeout nor a cancellation ends an awaitable, since the
+    array is still read. Nothing can end an iterator that waits: its thread is one of the 48, and holds what
+    the call had, until the iterator gives a piece or ends. Of that nothing is sent.
     """
 
     def __init__(self, client: Client):
@@ -166,7 +167,8 @@ class _Running(Generic[A]):
     def __init__(self, threads: Threads, native: _native.Client, work: Work[A]):
         self._threads = threads
         self._stop = Stop()
-        self._job = Job(functools.partial(_done, work, native, self._stop))
+        # The caller's code sees the task's variables there, as by asyncio.to_thread.
+        self._job = Job(functools.partial(contextvars.copy_context().run, _done, work, native, self._stop))
         self.future = self._job.future
         threads.add(self._job)
 
