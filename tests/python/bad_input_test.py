@@ -265,6 +265,49 @@ def test_dlpack_elsewhere(client):
         client.sum(Elsewhere())
 
 
+@pytest.mark.parametrize("cut", [slice(None), slice(None, None, 2)])
+@pytest.mark.parametrize("knows_versions", [True, False])
+def test_dlpack_is_asked_once(client, cut, knows_versions):
+    calls = []
+
+    class Counting(Foreign):
+        def __dlpack__(self, **options):
+            calls.append(options)
+            if options and not knows_versions:
+                raise TypeError("no keyword arguments")
+            return self.array.__dlpack__(**options)
+
+    assert client.sum(Counting(numpy.arange(10.0)[cut])) == numpy.arange(10.0)[cut].sum()
+    assert calls == [{"max_version": (1, 0)}, {}][:1 if knows_versions else 2]
+
+
+@pytest.mark.parametrize("error, kind", [
+    (BufferError("far away"), TypeError), (RuntimeError("far away"), TypeError),
+    (TypeError("far away"), TypeError), (MemoryError("far away"), MemoryError),
+    (KeyboardInterrupt("far away"), KeyboardInterrupt)])
+@pytest.mark.parametrize("method", ["__dlpack__", "__dlpack_device__"])
+def test_what_dlpack_raises_is_the_cause(client, method, error, kind):
+    def fail(self, **options):
+        raise error
+
+    x = type("Failing", (Foreign,), {method: fail})(numpy.ones(3))
+    for call in (client.sum, client.put, lambda x: client.sum(iter([x]))):
+        with pytest.raises(kind, match="far away") as raised:
+            call(x)
+        assert raised.value is error if kind is not TypeError else raised.value.__cause__ is error
+
+
+def test_a_buffer_serves_where_dlpack_does_not(client):
+    class Both(bytearray):
+        def __dlpack__(self, **options):
+            raise BufferError("far away")
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    assert client.sum(Both(b"123")) == sum(b"123")
+
+
 @pytest.mark.parametrize("buffer, words", [
     ((ctypes.c_wchar * 2)("a", "b"), r"numpy\.frombuffer"),
     ((ctypes.c_longdouble * 2)(1, 2), r"numpy\.array\(list"),
