@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What cannot be reduced: a clear exception, nothing sent, and the client goes on."""
 
+import copy
 import ctypes
 import math
 import os
@@ -393,11 +394,22 @@ def test_what_the_server_refuses(client):
 def test_errors_keep_what_they_say(client):
     with pytest.raises(ValueError) as raised:
         client.min(numpy.array([]))
-    copy = pickle.loads(pickle.dumps(raised.value))
-    for error in (raised.value, copy):
+    for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
         assert type(error) is errors.InvalidArgumentError
         assert (error.code, error.reason) == ("INVALID_ARGUMENT", "EMPTY_ARRAY")
         assert error.fields == {"operator": "min"}
+
+
+@pytest.mark.parametrize("copied", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_what_is_put_on_an_error_is_kept(client, copied):
+    error = client.reduce(numpy.array([2**62, 2**62]), ["sum", "max"]).outcomes["sum"].error
+    error.add_note("of the second file")
+    error.file = "b.npy"
+    other = copied(error)
+    assert (other.__notes__, other.file, other.fields) == (["of the second file"], "b.npy", error.fields)
+    other.add_note("once more")
+    other.fields["file"] = "c.npy"
+    assert error.__notes__ == ["of the second file"] and error.fields == {"operator": "sum"}
 
 
 def test_every_kind_of_error():
