@@ -14,7 +14,6 @@ import contextlib
 import contextvars
 import functools
 import math
-import os
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
@@ -25,7 +24,7 @@ from warpfold.calls import CallOptions, Work, itself, too_late
 from warpfold.client import DEFAULT_TARGET, Client, allocating, asking_whether_it_serves, informing
 from warpfold.errors import CancelledError, WarpfoldError
 from warpfold.methods import Methods
-from warpfold.options import check_one_target
+from warpfold.options import Path, check_one_target
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, AsyncResidentArray, asking, deleting, infos_of, listing, putting
 from warpfold.results import Result
@@ -49,9 +48,8 @@ _THREADS = 48
 
 
 def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
-            tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
-            tls_key: str | os.PathLike[str] | None = None,
-            memory_socket: str | os.PathLike[str] | None = None) -> AsyncClient:
+            tls_ca: Path | None = None, tls_cert: Path | None = None, tls_key: Path | None = None,
+            memory_socket: Path | None = None) -> AsyncClient:
     """As warpfold.connect. Does not block, and may be called where there is no event loop."""
     return AsyncClient(Client(target, connections=connections, max_attempts=max_attempts, tls_ca=tls_ca,
                               tls_cert=tls_cert, tls_key=tls_key, memory_socket=memory_socket))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-
 _ARGUMENTS = frozenset({"message", "reason", "fields"})
 
 

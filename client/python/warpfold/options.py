@@ -18,6 +18,8 @@ _METHODS = {"prod": "'product'", "var": "'variance'", "std": "'stddev'",
             "norm": "'l1_norm', 'l2_norm' or 'max_abs'"}
 
 
+Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
 # NumPy's kinds of types whose values are none.
 _NO_NUMBERS = frozenset("bcSUMm")
 
@@ -89,8 +91,15 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def path(name: str, value: str | bytes | os.PathLike[Any]) -> str:
-    decoded = text(name, os.fsdecode(value))
+def file_path(name: str, value: Path) -> str:
+    """TypeError for what names no file, as a number, which open() takes for a descriptor, and closes."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} must be a path, not {value!r}")
+    return os.fsdecode(value)
+
+
+def socket_path(name: str, value: Path) -> str:
+    decoded = text(name, file_path(name, value))
     if not decoded or "\0" in decoded:
         raise ValueError(f"{name} is no path: {value!r}")
     return decoded
