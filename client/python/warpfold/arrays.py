@@ -126,6 +126,7 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
     """
     import numpy
 
+    named = dtype
     if dtype is not None:
         dtype = type_named(dtype)
     if isinstance(array, numpy.ndarray):
@@ -160,6 +161,8 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
     if dtype is not None and elements.type != dtype:
         raise TypeError(f"dtype={dtype!r} was said, but the elements are {elements.type}: "
                         "dtype= is for what does not say its own type")
+    if dtype == "bfloat16" and not isinstance(named, str) and elements.way != "resident":
+        elements.dtype = numpy.dtype(named)  # ml_dtypes', as of an array
     if memory is not None and elements.way == "memory":
         memory.refer(elements)
     return _asked(elements)
