@@ -56,11 +56,11 @@ Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {
 // The code and the reason are the server's for an array; the text is the client's.
 absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
   if (reason == SegmentFailure::Reason::kOverflow) {
-    return MakeError(absl::StatusCode::kOutOfRange, reason::kOverflow,
-                     absl::StrCat("the exact value of ", name, " does not fit"));
+    return MakeOperatorError(absl::StatusCode::kOutOfRange, reason::kOverflow, name,
+                             absl::StrCat("the exact value of ", name, " does not fit"));
   }
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray,
-                   absl::StrCat(name, " of no elements has no value"));
+  return MakeOperatorError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray, name,
+                           absl::StrCat(name, " of no elements has no value"));
 }
 
 // once(connection, interrupts, attempt) is an attempt.

@@ -1,11 +1,14 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the copyright notices and licences of what a build's executables are made of to standard output.
+"""Writes the copyright notices and licences of what a build's executables are made of to standard output, or
+of the libraries that a wheel brings along.
 
   notices.py BUILD
+  notices.py --wheel FOLDER
 
-BUILD is as for sbom.py, and so is what counts as linked into the executables. Debian's packages have their
-notices in /usr/share/doc, where licences that many have are only named: their texts follow at the end.
+BUILD is as for sbom.py, and so is what counts as linked into the executables. FOLDER is an unpacked wheel,
+into which auditwheel has copied this machine's libraries. Debian's packages have their notices in
+/usr/share/doc, where licences that many have are only named: their texts follow at the end.
 """
 
 import pathlib
@@ -23,13 +26,29 @@ def section(title: str, text: str) -> str:
     return f"{_LINE}{title}\n{_LINE}\n{text.strip()}\n\n"
 
 
-def notices(build: str) -> str:
+def of_build(build: str) -> set[str]:
+    """The packages that its executables have parts of."""
+    return sbom.packages_of(sbom.archives(build) | sbom.headers(build))
+
+
+def of_wheel(folder: str) -> set[str]:
+    """The packages of its libraries, in whose names auditwheel puts a hash before the suffix."""
+    packages = set()
+    for library in sorted(pathlib.Path(folder).glob("*.libs/*")):
+        name = re.sub(r"-[0-9a-f]{8,}(?=\.so)", "", library.name)
+        owners = sbom.packages_of({f"*/{name}"})
+        if not owners:
+            sys.exit(f"no package has {name}, and so nobody knows its licence")
+        packages |= owners
+    return packages
+
+
+def notices(what: str, packages: set[str]) -> str:
     packages_of = {}  # by the text that they share
-    linked = sbom.installed(sbom.packages_of(sbom.archives(build) | sbom.headers(build)))
-    for name in sorted({fields["Package"].partition(":")[0] for fields in linked}):
+    for name in sorted({fields["Package"].partition(":")[0] for fields in sbom.installed(packages)}):
         text = (_DOCUMENTS / name / "copyright").read_text(encoding="utf-8", errors="replace")
         packages_of.setdefault(text, []).append(name)
-    out = "Warpfold's executables contain parts of these packages, under the terms that follow.\n\n"
+    out = f"{what} of these packages, under the terms that follow.\n\n"
     out += "".join(section(", ".join(names), text) for text, names in packages_of.items())
     named = set(re.findall(rf"{_LICENCES}/([A-Za-z0-9.-]*[A-Za-z0-9])", out))
     return out + "".join(section(str(_LICENCES / name), (_LICENCES / name).read_text(encoding="utf-8"))
@@ -37,6 +56,9 @@ def notices(build: str) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) == 3 and sys.argv[1] == "--wheel":
+        sys.stdout.write(notices("The wheel contains libraries", of_wheel(sys.argv[2])))
+    elif len(sys.argv) == 2:
+        sys.stdout.write(notices("Warpfold's executables contain parts", of_build(sys.argv[1])))
+    else:
         sys.exit(__doc__)
-    sys.stdout.write(notices(sys.argv[1]))

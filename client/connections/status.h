@@ -20,6 +20,9 @@ absl::Status FromGrpc(const grpc::Status& status);
 
 // An error with a reason, as a server gives them.
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message);
+// The same of one operator, which is named in the metadata.
+absl::Status MakeOperatorError(absl::StatusCode code, absl::string_view reason, absl::string_view name,
+                               absl::string_view message);
 
 // What the client found at fault in a call's arguments by itself, with the reason that the server would give.
 absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message);

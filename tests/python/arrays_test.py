@@ -205,6 +205,20 @@ def test_jax(client):
     assert client.max(half).dtype == half.dtype
 
 
+def test_bfloat16_of_who_names_the_type_of_ml_dtypes(client):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = grid().astype(ml_dtypes.bfloat16)
+    data, kind = x.tobytes(), ml_dtypes.bfloat16
+    for dtype in (kind, numpy.dtype(kind)):
+        for raw in (data, io.BytesIO(data), iter([data[:99], data[99:]])):
+            largest = client.max(raw, dtype=dtype)
+            assert largest == x.max() and largest.dtype == kind
+        assert client.sum(iter(()), dtype=dtype) == 0
+        with client.put(data, dtype=dtype) as kept:
+            assert kept.dtype == kept.max().dtype == kind
+        assert client.merge([client.partial(data, ["max"], dtype=dtype)])["max"].dtype == kind
+
+
 def test_bfloat16_by_dlpack_of_a_known_type(client):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = grid().astype(ml_dtypes.bfloat16)

@@ -134,6 +134,29 @@ def test_axes_of_scalars_and_of_nothing(client, name, shape, axis):
     assert got == want or (got is ValueError and "nan" in str(want))
 
 
+@pytest.mark.parametrize("call", [
+    lambda client, axis: client.sum(numpy.full((3, 4), 2**62), axis),
+    lambda client, axis: client.prod(numpy.full((4, 4), 2**62), axis),
+    lambda client, axis: client.argmin(numpy.full((3, 4), numpy.nan), axis, nan="ignore"),
+    lambda client, axis: client.mean(numpy.ones((0, 4)), axis)])
+def test_errors_say_what_those_without_axes_say(client, call):
+    with pytest.raises(errors.WarpfoldError) as whole:
+        call(client, None)
+    with pytest.raises(type(whole.value)) as along:
+        call(client, 0)
+    assert (along.value.code, along.value.reason) == (whole.value.code, whole.value.reason)
+    assert along.value.fields == whole.value.fields and "operator" in whole.value.fields
+
+
+def test_what_has_an_index_is_an_axis(client):
+    class Last:
+        def __index__(self):
+            return -1
+
+    assert client.sum(X, Last()).tolist() == client.sum(X, (Last(),)).tolist() == X.sum(-1).tolist()
+    assert client.sum(numpy.array(3), Last()) == client.sum(numpy.array(3), numpy.int8(0)) == 3
+
+
 def test_kept_arrays(client):
     with client.put(X) as kept:
         numpy.testing.assert_array_equal(kept.sum(axis=2), X.sum(axis=2))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What cannot be reduced: a clear exception, nothing sent, and the client goes on."""
 
+import copy
 import ctypes
 import math
 import os
@@ -265,6 +266,49 @@ def test_dlpack_elsewhere(client):
         client.sum(Elsewhere())
 
 
+@pytest.mark.parametrize("cut", [slice(None), slice(None, None, 2)])
+@pytest.mark.parametrize("knows_versions", [True, False])
+def test_dlpack_is_asked_once(client, cut, knows_versions):
+    calls = []
+
+    class Counting(Foreign):
+        def __dlpack__(self, **options):
+            calls.append(options)
+            if options and not knows_versions:
+                raise TypeError("no keyword arguments")
+            return self.array.__dlpack__(**options)
+
+    assert client.sum(Counting(numpy.arange(10.0)[cut])) == numpy.arange(10.0)[cut].sum()
+    assert calls == [{"max_version": (1, 0)}, {}][:1 if knows_versions else 2]
+
+
+@pytest.mark.parametrize("error, kind", [
+    (BufferError("far away"), TypeError), (RuntimeError("far away"), TypeError),
+    (TypeError("far away"), TypeError), (MemoryError("far away"), MemoryError),
+    (KeyboardInterrupt("far away"), KeyboardInterrupt)])
+@pytest.mark.parametrize("method", ["__dlpack__", "__dlpack_device__"])
+def test_what_dlpack_raises_is_the_cause(client, method, error, kind):
+    def fail(self, **options):
+        raise error
+
+    x = type("Failing", (Foreign,), {method: fail})(numpy.ones(3))
+    for call in (client.sum, client.put, lambda x: client.sum(iter([x]))):
+        with pytest.raises(kind, match="far away") as raised:
+            call(x)
+        assert raised.value is error if kind is not TypeError else raised.value.__cause__ is error
+
+
+def test_a_buffer_serves_where_dlpack_does_not(client):
+    class Both(bytearray):
+        def __dlpack__(self, **options):
+            raise BufferError("far away")
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    assert client.sum(Both(b"123")) == sum(b"123")
+
+
 @pytest.mark.parametrize("buffer, words", [
     ((ctypes.c_wchar * 2)("a", "b"), r"numpy\.frombuffer"),
     ((ctypes.c_longdouble * 2)(1, 2), r"numpy\.array\(list"),
@@ -350,11 +394,22 @@ def test_what_the_server_refuses(client):
 def test_errors_keep_what_they_say(client):
     with pytest.raises(ValueError) as raised:
         client.min(numpy.array([]))
-    copy = pickle.loads(pickle.dumps(raised.value))
-    for error in (raised.value, copy):
+    for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
         assert type(error) is errors.InvalidArgumentError
         assert (error.code, error.reason) == ("INVALID_ARGUMENT", "EMPTY_ARRAY")
         assert error.fields == {"operator": "min"}
+
+
+@pytest.mark.parametrize("copied", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_what_is_put_on_an_error_is_kept(client, copied):
+    error = client.reduce(numpy.array([2**62, 2**62]), ["sum", "max"]).outcomes["sum"].error
+    error.add_note("of the second file")
+    error.file = "b.npy"
+    other = copied(error)
+    assert (other.__notes__, other.file, other.fields) == (["of the second file"], "b.npy", error.fields)
+    other.add_note("once more")
+    other.fields["file"] = "c.npy"
+    assert error.__notes__ == ["of the second file"] and error.fields == {"operator": "sum"}
 
 
 def test_every_kind_of_error():

@@ -13,6 +13,7 @@ import zipfile
 import numpy
 import pytest
 
+import warpfold
 from warpfold import files
 
 _DATA = numpy.arange(6.0).tobytes()
@@ -83,6 +84,21 @@ def test_what_is_no_path():
         for path in (3, None, io.BytesIO(_DATA)):
             with pytest.raises(TypeError, match=r"named by a path, as 'measurements\.npy', not by "):
                 read(path)
+
+
+def test_paths_of_bytes(client, tmp_path):
+    path = os.fsencode(tmp_path / "\udcff")  # a name that is no text
+    numpy.arange(5).tofile(path)
+    assert client.sum(files.raw(path, "int64")) == 10
+    with pytest.raises(ValueError, match=r"^/.*\udcff is no \.npy file"):
+        files.npy(path)
+    with pytest.raises(ValueError, match=r"^/.*\udcff is no \.npz file"):
+        next(files.npz(path, "x"))
+    with pytest.raises(ValueError, match=r"^/.*\udcff is not a PEM file"):
+        warpfold.connect(tls_ca=path)
+    for name in ("tls_ca", "memory_socket"):
+        with pytest.raises(TypeError, match=f"{name} must be a path, not 3"):
+            warpfold.connect(**{name: 3})  # else a descriptor of somebody's
 
 
 @pytest.mark.parametrize("comment", [b"", b"of nothing at all"])

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy
 import pytest
@@ -122,6 +123,74 @@ def test_a_signal_that_was_sent_is_passed_on(keeper, tmp_path):
                          "client.sum(m)")
     assert done.returncode == -signal.SIGBUS, done.stdout
     assert "Fatal Python error" in done.stderr and done.stdout == ""
+
+
+# A program over one file that is whole, and one that was cut, with a peer that takes its time.
+_TOLD = """
+import faulthandler, os, sys
+import numpy, warpfold
+m, cut = (numpy.memmap(path, "float64", "r+") for path in sys.argv[2:])
+os.truncate(sys.argv[3], 4096)
+
+def call(happens):
+    def tell(*unused):
+        if left:
+            left.pop()()
+    left = [happens]
+    try:
+        print(client.sum(m[::2], progress=tell), flush=True)
+    except ValueError as error:
+        print(error, flush=True)
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        os.truncate(sys.argv[2], 4096)
+        m[-1]
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+with warpfold.connect(sys.argv[1]) as client:
+    {calls}
+"""
+
+
+def told(keeper, tmp_path, calls):
+    def slowly(data, before):
+        time.sleep(0.001)
+        return data
+
+    for name in "mn":
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(FILE_BYTES)
+    with proxy(keeper.address, slowly) as address:
+        return subprocess.run([sys.executable, "-c", _TOLD.format(calls=calls), address, tmp_path / "m",
+                               tmp_path / "n"], check=False, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("calls", [
+    "call(faulthandler.enable); cut[-1]", "call(faulthandler.enable); call(int); cut[-1]",
+    "call(faulthandler.enable); call(lambda: cut[-1])"])
+def test_a_handler_that_is_installed_in_the_middle_of_a_call(keeper, tmp_path, calls):
+    """It passes on to ours what comes later, and ours passes it on to nobody who passes it back."""
+    done = told(keeper, tmp_path, calls)
+    assert done.returncode == -signal.SIGBUS, done.stderr[-2000:]
+    assert done.stdout.startswith("0.0\n") and done.stderr.count("Fatal Python error") == 1
+
+
+@pytest.mark.parametrize("happens", ["int", "faulthandler.disable"])
+def test_a_cut_after_another_handler_was_installed(keeper, tmp_path, happens):
+    done = told(keeper, tmp_path, f"call(faulthandler.enable); call({happens}); call(faulthandler.enable); "
+                "call(lambda: os.truncate(sys.argv[2], 4096))")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[:3] == ["0.0"] * 3 and "shorter than the map" in done.stdout
+
+
+def test_a_forked_process_has_no_calls(keeper, tmp_path):
+    """What it reads of a file that was cut is not there: it gets no zeros instead."""
+    done = told(keeper, tmp_path, "call(fork)")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith(f"{-signal.SIGBUS}\n") and "shorter than the map" in done.stdout
 
 
 def views(path):

@@ -3,6 +3,7 @@
 """Arguments of every wrong type or value: the exception names them, and nothing was sent."""
 
 import asyncio
+import decimal
 import fractions
 import io
 import math
@@ -136,11 +137,25 @@ def test_what_goes_on_one_stream_takes_no_more(client):
 def test_numbers_of_numpys_types(client):
     assert client.sum(X, timeout=numpy.float32(60), streams=numpy.int64(1), checksum=numpy.bool_(True)) == 66
     assert client.var(X, ddof=numpy.int8(1)) == client.var(X, ddof=1)
+    for one in (numpy.array(1), numpy.float16(1), fractions.Fraction(1), decimal.Decimal(1)):
+        assert client.var(X, ddof=one) == client.var(X, ddof=1)
     assert client.norm(X, numpy.float64(1)) == 66 and client.norm(X, numpy.inf) == 11
     assert client.sum(X, progress=False) == client.sum(X, progress=None) == 66
     assert client.partial(X, ["sum"], numpy.int64(0)).element_count == 12
     assert client.sum(X, 0, keepdims=numpy.bool_(True)).shape == (1, 4)
     assert client.reduce(X[None], ["sum"], matrix=numpy.True_)["sum"].shape == (3, 4)
+
+
+@pytest.mark.parametrize("bad", [
+    numpy.str_("1"), numpy.bytes_(b"1"), numpy.bool_(True), numpy.complex64(1), numpy.timedelta64(1, "s"),
+    numpy.datetime64(1, "s"), numpy.void(b"1"), numpy.array("1"), numpy.array(1j), numpy.array([1, 2])])
+def test_what_numpy_makes_a_float_of(client, bad):
+    for name, call in (("timeout", lambda: client.sum(X, timeout=bad)),
+                       ("ttl", lambda: client.put(X, ttl=bad)),
+                       ("ddof", lambda: client.var(X, ddof=bad)), ("ord", lambda: client.norm(X, bad)),
+                       ("ddof", lambda: client.reduce(X, ["variance"], ddof=bad))):
+        with pytest.raises(TypeError, match=f"{name} must be a number, not"):
+            call()
 
 
 @pytest.mark.parametrize("dtype", ["float32", numpy.float32, numpy.dtype("float32"), "f4", "<f4", "single"])

@@ -3,6 +3,7 @@
 """The package itself: what its import brings in, its types, its form, and the pages that show it."""
 
 import contextlib
+import importlib.metadata
 import importlib.util
 import inspect
 import io
@@ -169,7 +170,20 @@ def test_docstrings_of_kept_arrays():
         assert not re.search("^array:", inspect.getdoc(method), re.MULTILINE), name
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_what_is_said_of_the_package():
+    distribution = importlib.metadata.distribution("warpfold")
+    metadata = distribution.metadata
+    assert metadata["Requires-Python"] == "<3.14,>=3.11" and metadata["License-Expression"] == "Apache-2.0"
+    assert "Typing :: Typed" in metadata.get_all("Classifier")
+    assert metadata["Description"].startswith("# warpfold")
+    licences = {path.name: path.read_text() for path in distribution.files if path.parent.name == "licenses"}
+    assert set(licences) == {"LICENSE", "nanobind.txt", "robin_map.txt"}
+    assert "Apache License" in licences["LICENSE"] and "Wenzel Jakob" in licences["nanobind.txt"]
+    assert licences["robin_map.txt"].startswith("MIT License\n\nCopyright (c) 2017 Thibaut")
+    assert licences["robin_map.txt"].endswith("SOFTWARE.\n") and "*" not in licences["robin_map.txt"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "client/python/README.md", "docs/python.md"])
 def test_what_pages_show(page, server):
     blocks = re.findall(r"```python\n(.*?)```", (_ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     shown = [block for block in blocks if "warpfold.connect" in block or "aio.connect" in block]

@@ -4,6 +4,7 @@
 
 import asyncio
 import dataclasses
+import functools
 import itertools
 import pickle
 
@@ -68,6 +69,39 @@ def test_a_part_needs_no_value(client):
     large = [client.partial(numpy.full(512, 2**62), ["sum"], first) for first in (0, 512)]
     with pytest.raises(OverflowError):
         client.merge(large)
+
+
+def test_what_is_about_the_final_values_may_differ(client):
+    """docs/operators.md says so, and the servers and the C++ client have it so."""
+    x = numpy.full(1024, 2**62)
+    plain, error, wrap = (functools.partial(client.partial, operators=["sum", "variance"], overflow=overflow)
+                          for overflow in (None, "error", "wrap"))
+    states = [plain(x[:512]), wrap(x[512:], first_element=512, ddof=2)]
+    with pytest.raises(TypeError, match="differ in overflow and ddof, of which merge takes what is meant"):
+        client.merge(states)
+    with pytest.raises(TypeError, match="differ in ddof, of which"):
+        client.merge(states, overflow="wrap")
+    whole = client.reduce(x, ["sum", "variance"], overflow="wrap", ddof=1)
+    assert client.merge(states, overflow="wrap", ddof=1) == whole
+    merged = client.merge(states, overflow="error", ddof=1)
+    assert merged["variance"] == whole["variance"]
+    with pytest.raises(OverflowError, match='overflow="wrap" would answer'):
+        merged["sum"]
+    mixed = [error(x[:512]), plain(x[512:], first_element=512)]
+    for same in (mixed, [client.merge_to_state(mixed)]):
+        assert client.merge(same)["variance"] == 0
+    for options, kind, word in (({"overflow": "saturate"}, ValueError, "overflow"),
+                                ({"ddof": "1"}, TypeError, "ddof"), ({"ddof": -1}, ValueError, "ddof")):
+        with pytest.raises(kind, match=word):
+            client.merge(mixed, **options)
+
+
+def test_options_of_products_that_wrap(client):
+    x = numpy.ones((1024, 2, 2), "int64")
+    states = [client.partial(x[at:at + 512], ["matrix_product"], at, matrix=True) for at in (0, 512)]
+    assert (client.merge(states)["matrix_product"] == client.matrix_product(x)).all()
+    with pytest.raises(ValueError, match="overflow"):
+        client.merge(states, overflow="error")
 
 
 def test_states_of_bfloat16_of_several_libraries(client):

@@ -4,6 +4,7 @@
 
 import asyncio
 import concurrent.futures
+import contextvars
 import threading
 import time
 
@@ -79,6 +80,26 @@ def test_a_client_that_is_closed_while_a_call_begins(server, monkeypatch):
             await client.sum([1, 2], timeout=20)
 
     asyncio.run(main())
+
+
+def test_iterators_and_progress_have_the_variables_of_their_task(server):
+    scale = contextvars.ContextVar("scale")
+    told = set()
+
+    def pieces():
+        for _ in range(2):
+            yield numpy.full(3, scale.get())
+
+    async def ask(client, of):
+        scale.set(of)
+        return await client.sum(pieces(), progress=lambda *unused: told.add(scale.get()))
+
+    async def main():
+        async with aio.connect(server.address) as client:
+            return await asyncio.gather(*(ask(client, of) for of in range(5)))
+
+    assert asyncio.run(main()) == [6 * of for of in range(5)]
+    assert told == set(range(5)) and scale.get(None) is None
 
 
 def test_iterators_on_all_threads_find_places(server):

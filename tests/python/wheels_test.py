@@ -12,6 +12,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -92,6 +93,18 @@ def test_names_and_sizes(wheels):
         size = (wheels / name).stat().st_size
         print(f"{name}: {size} bytes", file=sys.stderr)
         assert size <= _MAX_BYTES
+
+
+def test_they_have_the_licences_of_what_is_in_them(wheels):
+    for wheel in wheels.iterdir():
+        with zipfile.ZipFile(wheel) as archive:
+            texts = {name.partition(".dist-info/licenses/")[2]: archive.read(name).decode()
+                     for name in archive.namelist() if ".dist-info/licenses/" in name}
+            libraries = [name for name in archive.namelist() if ".libs/" in name]
+        assert set(texts) == {"LICENSE", "nanobind.txt", "robin_map.txt", "libraries.txt"}
+        assert libraries and len(texts["libraries.txt"]) < 1 << 20
+        for words in ("libgrpc++", "libprotobuf", "libabsl", "libssl", "common-licenses/Apache-2.0\n"):
+            assert words in texts["libraries.txt"], words
 
 
 def test_they_link_nothing_that_other_machines_may_lack(wheels, tmp_path):

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/python/native/arrays_binding.h"
-
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/python/native/bindings.h"
 #include "client/python/native/call.h"
 #include "client/python/native/results.h"
 #include "client/python/native/strided_reader.h"

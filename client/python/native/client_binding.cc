@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/python/native/client_binding.h"
-
 #include <grpcpp/security/credentials.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -21,14 +19,12 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "client/client.h"
-#include "client/python/native/arrays_binding.h"
+#include "client/python/native/bindings.h"
 #include "client/python/native/call.h"
-#include "client/python/native/parts_binding.h"
 #include "client/python/native/process_bound.h"
 #include "client/python/native/python_lock.h"
 #include "client/python/native/raise.h"
 #include "client/python/native/results.h"
-#include "client/python/native/segments_binding.h"
 #include "client/python/native/strided_reader.h"
 #include "client/python/native/view.h"
 #include "client/python/native/watch.h"

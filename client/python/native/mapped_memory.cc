@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 
@@ -30,10 +31,17 @@ using Slot = MappedRange::Slot;
 // More than the calls that asyncio's client has under way.
 std::array<Slot, 256> slots;
 std::uintptr_t page_bytes = 4096;
-struct sigaction previous = {};
+// Whose calls the slots are about: a process that is forked from it has them, too, but not the calls.
+std::atomic<pid_t> process = 0;
+
+// Who installs a handler above ours may pass on to ours for ever, and is met by the next call's. That one is
+// then another function, of the next level, and each passes on to who was there before itself: in no circle.
+constexpr std::size_t kLevels = 4;
+std::array<struct sigaction, kLevels> previous = {};
 
 absl::Mutex mutex(absl::kConstInit);
 int active ABSL_GUARDED_BY(mutex) = 0;
+std::size_t used_levels ABSL_GUARDED_BY(mutex) = 0;
 
 void NoteMissing(Slot& slot, std::uintptr_t from) {
   std::uintptr_t known = slot.missing.load();
@@ -57,35 +65,49 @@ bool ReplaceMissingPages(std::uintptr_t page) {
   return true;
 }
 
+template <std::size_t kLevel>
 void OnBusError(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(info->si_addr) & ~(page_bytes - 1);
   // Only accesses beyond the end of a mapped object have this code.
-  if (info->si_code == BUS_ADRERR && ReplaceMissingPages(page)) return;
+  if (info->si_code == BUS_ADRERR && getpid() == process && ReplaceMissingPages(page)) return;
   // The access is repeated, and meets who was there before. What somebody has sent is no access.
-  sigaction(SIGBUS, &previous, nullptr);
+  sigaction(SIGBUS, &previous[kLevel], nullptr);
   if (info->si_code <= 0) raise(SIGBUS);
 }
 
-bool IsOurs(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == OnBusError;
+using Handler = void (*)(int, siginfo_t*, void*);
+constexpr std::array<Handler, kLevels> handlers = {OnBusError<0>, OnBusError<1>, OnBusError<2>,
+                                                   OnBusError<3>};
+
+// kLevels of a handler that is not ours.
+std::size_t LevelOf(const struct sigaction& action) {
+  if ((action.sa_flags & SA_SIGINFO) == 0) return kLevels;
+  return static_cast<std::size_t>(std::ranges::find(handlers, action.sa_sigaction) - handlers.begin());
 }
 
-void InstallHandler() {
+void InstallHandler() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
   page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  process = getpid();
   struct sigaction current = {};
   sigaction(SIGBUS, nullptr, &current);
-  if (IsOurs(current)) return;
-  previous = current;
+  if (LevelOf(current) < kLevels) return;
+  // The last one has passed a signal on, and so has gone by itself.
+  if (used_levels > 0 && current.sa_sigaction == previous[used_levels - 1].sa_sigaction) --used_levels;
+  if (used_levels == kLevels) return;
+  previous[used_levels] = current;
   struct sigaction ours = {};
-  ours.sa_sigaction = OnBusError;
+  ours.sa_sigaction = handlers[used_levels++];
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGBUS, &ours, nullptr);
 }
 
-void RemoveHandler() {
+void RemoveHandler() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
   struct sigaction current = {};
   sigaction(SIGBUS, nullptr, &current);
-  if (IsOurs(current)) sigaction(SIGBUS, &previous, nullptr);
+  const std::size_t level = LevelOf(current);
+  if (level == kLevels) return;
+  sigaction(SIGBUS, &previous[level], nullptr);
+  used_levels = level;
 }
 
 }  // namespace

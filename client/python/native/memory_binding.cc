@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/python/native/memory_binding.h"
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -13,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "client/python/native/bindings.h"
 #include "client/python/native/call.h"
 #include "client/python/native/process_bound.h"
 #include "client/shared_memory.h"

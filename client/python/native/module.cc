@@ -8,9 +8,8 @@
 
 #include "client/calls/translate.h"
 #include "client/connections/target_names.h"
-#include "client/python/native/client_binding.h"
+#include "client/python/native/bindings.h"
 #include "client/python/native/gpu_driver.h"
-#include "client/python/native/memory_binding.h"
 #include "client/python/native/view.h"
 #include "proto/leaf.h"
 

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/python/native/parts_binding.h"
-
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "client/partial_state.h"
+#include "client/python/native/bindings.h"
 #include "client/python/native/call.h"
 #include "client/python/native/results.h"
 #include "client/python/native/strided_reader.h"

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/python/native/segments_binding.h"
-
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "client/python/native/bindings.h"
 #include "client/python/native/call.h"
 #include "client/python/native/raise.h"
 #include "client/python/native/strided_reader.h"

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/python/native/view.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -68,6 +70,12 @@ View::View(nb::ndarray<nb::ro> array) : array_(std::move(array)), type_(TypeName
   if (!layout_.is_countable()) throw nb::value_error("an array of 2**63 bytes or more cannot be sent");
 }
 
+std::optional<std::uintptr_t> View::last_byte() const {
+  const std::span<const std::byte> extent = layout_.extent();
+  if (extent.empty()) return std::nullopt;
+  return reinterpret_cast<std::uintptr_t>(extent.data()) + extent.size() - 1;
+}
+
 nb::tuple View::shape() const {
   nb::list lengths;
   for (const std::int64_t length : layout_.shape) lengths.append(length);
@@ -82,6 +90,7 @@ void BindView(nb::module_& module) {
       .def_prop_ro("shape", &View::shape)
       .def_prop_ro("address",
                    [](const View& view) { return reinterpret_cast<std::uintptr_t>(view.layout().first); })
+      .def_prop_ro("last_byte", &View::last_byte)
       .def_prop_ro("nbytes", [](const View& view) { return view.layout().byte_count(); })
       .def("copy", &Copy)
       .def_prop_rw("may_be_mapped", &View::may_be_mapped, &View::set_may_be_mapped)

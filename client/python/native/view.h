@@ -7,6 +7,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "client/python/native/strided_reader.h"
@@ -26,6 +28,8 @@ class View {
   // DLPack's number: 1 is the host's memory.
   int device() const { return array_.device_type(); }
   nanobind::tuple shape() const;
+  // The highest address of one of the elements' bytes, if there is any.
+  std::optional<std::uintptr_t> last_byte() const;
 
   // Whether the elements may lie in a file's mapping; said of those that certainly do not.
   bool may_be_mapped() const { return may_be_mapped_; }

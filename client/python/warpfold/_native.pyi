@@ -32,6 +32,7 @@ class View:
     device: int
     shape: tuple[int, ...]
     address: int
+    last_byte: int | None  # the highest address of one of the elements' bytes, if there is any
     nbytes: int
     contiguous: bool
     may_be_mapped: bool  # set to False of memory that is no file's mapping

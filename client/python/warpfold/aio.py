@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import functools
 import math
-import os
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
@@ -24,7 +24,7 @@ from warpfold.calls import CallOptions, Work, itself, too_late
 from warpfold.client import DEFAULT_TARGET, Client, allocating, asking_whether_it_serves, informing
 from warpfold.errors import CancelledError, WarpfoldError
 from warpfold.methods import Methods
-from warpfold.options import check_one_target
+from warpfold.options import Path, check_one_target
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, AsyncResidentArray, asking, deleting, infos_of, listing, putting
 from warpfold.results import Result
@@ -48,9 +48,8 @@ _THREADS = 48
 
 
 def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
-            tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
-            tls_key: str | os.PathLike[str] | None = None,
-            memory_socket: str | os.PathLike[str] | None = None) -> AsyncClient:
+            tls_ca: Path | None = None, tls_cert: Path | None = None, tls_key: Path | None = None,
+            memory_socket: Path | None = None) -> AsyncClient:
     """As warpfold.connect. Does not block, and may be called where there is no event loop."""
     return AsyncClient(Client(target, connections=connections, max_attempts=max_attempts, tls_ca=tls_ca,
                               tls_cert=tls_cert, tls_key=tls_key, memory_socket=memory_socket))
@@ -71,10 +70,10 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
     a moment, and what it put may stay for its ttl.
 
     Calls are made on 48 threads of the client's, one each; more of them wait for their turn, which their
-    timeout counts. Iterators and `progress` are called there, too. While `progress` runs neither the timeout
-    nor a cancellation ends an awaitable, since the array is still read. Nothing can end an iterator that
-    waits: its thread is one of the 48, and holds what the call had, until the iterator gives a piece or ends.
-    Of that nothing is sent.
+    timeout counts. Iterators and `progress` are called there, too, with the context variables of the task
+    that awaits. While `progress` runs neither the timeout nor a cancellation ends an awaitable, since the
+    array is still read. Nothing can end an iterator that waits: its thread is one of the 48, and holds what
+    the call had, until the iterator gives a piece or ends. Of that nothing is sent.
     """
 
     def __init__(self, client: Client):
@@ -166,7 +165,8 @@ class _Running(Generic[A]):
     def __init__(self, threads: Threads, native: _native.Client, work: Work[A]):
         self._threads = threads
         self._stop = Stop()
-        self._job = Job(functools.partial(_done, work, native, self._stop))
+        # The caller's code sees the task's variables there, as by asyncio.to_thread.
+        self._job = Job(functools.partial(contextvars.copy_context().run, _done, work, native, self._stop))
         self.future = self._job.future
         threads.add(self._job)
 

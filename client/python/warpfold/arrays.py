@@ -22,7 +22,7 @@ from warpfold.element_types import (
     type_named,
     unsupported,
 )
-from warpfold.exports import buffer_of, dtype_of_array, exported, format_of, is_of_bytes, last_byte_of
+from warpfold.exports import buffer_of, dtype_of_array, exported, format_of, is_of_bytes
 from warpfold.mapped import Home, Mapping, home_of, mapping_at, mappings_of
 from warpfold.masks import most_dimensions, refuse_mask_of, refuse_masked, refuse_masks_in
 from warpfold.raw_bytes import BEGIN_BYTES, WholeElements, blocks_of, check_begin
@@ -126,6 +126,7 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
     """
     import numpy
 
+    named = dtype
     if dtype is not None:
         dtype = type_named(dtype)
     if isinstance(array, numpy.ndarray):
@@ -160,6 +161,8 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
     if dtype is not None and elements.type != dtype:
         raise TypeError(f"dtype={dtype!r} was said, but the elements are {elements.type}: "
                         "dtype= is for what does not say its own type")
+    if dtype == "bfloat16" and not isinstance(named, str) and elements.way != "resident":
+        elements.dtype = numpy.dtype(named)  # ml_dtypes', as of an array
     if memory is not None and elements.way == "memory":
         memory.refer(elements)
     return _asked(elements)
@@ -304,6 +307,8 @@ def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
                         "tensor.conj().imag: pass tensor.resolve_neg()")
     try:
         device = int(array.__dlpack_device__()[0])
+    except MemoryError:
+        raise
     except Exception as error:
         raise TypeError(f"{name_of(array)} does not say where its elements are: {error}") from error
     if device in _GPU_DEVICES:
@@ -318,7 +323,7 @@ def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
                         f"{OF_COMPLEX if view.type.startswith('complex') else remedy}")
     way: Way = "memory" if view.contiguous else "copied"
     return Elements(view.type, dtype_of_array(array, view.type), way, view, shape=view.shape,
-                    last=last_byte_of(array, view))
+                    last=view.last_byte)
 
 
 def _of_buffer(buffer: memoryview, dtype: str | None) -> Elements:

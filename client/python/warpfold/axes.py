@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from warpfold import _native
 from warpfold.arrays import Elements, view_of
@@ -23,7 +23,8 @@ from warpfold.stops import Stop
 if TYPE_CHECKING:
     import numpy
 
-Axis = int | tuple[int, ...] | None
+Axes = SupportsIndex | tuple[SupportsIndex, ...]
+Axis = Axes | None
 
 
 @dataclass(slots=True)
@@ -63,20 +64,19 @@ _OF_SCALARS = frozenset({"sum", "product", "min", "max", "argmin", "argmax", "an
 _WITHOUT_IDENTITY = frozenset({"min", "max", "argmin", "argmax"})
 
 
-def cut_along(operator_name: str, elements: Elements, axis: int | tuple[int, ...]) -> Cut:
+def cut_along(operator_name: str, elements: Elements, axis: Axes) -> Cut:
     """Raises what NumPy raises for axes that are not there, TypeError for what has no axes."""
     import numpy
 
     if elements.shape is None or not elements.is_array:
         raise TypeError("axis= needs an array: pieces have no axes")
     dimensions = len(elements.shape)
-    if dimensions == 0 and operator_name in _OF_SCALARS and axis in (0, -1) and not isinstance(axis, bool):
-        axis = ()
+    named = [_axis_named(one) for one in (axis if isinstance(axis, tuple) else (axis,))]
+    is_tuple = isinstance(axis, tuple)
+    if dimensions == 0 and operator_name in _OF_SCALARS and not is_tuple and named[0] in (0, -1):
+        named = []
     axes = []
-    for one in axis if isinstance(axis, tuple) else (axis,):
-        if isinstance(one, bool):
-            raise TypeError("an axis is an integer, not a bool")
-        at = operator.index(one)
+    for at in named:
         if not -dimensions <= at < dimensions:
             # NumPy 1.24 has it at its top.
             raise getattr(numpy, "exceptions", numpy).AxisError(at, dimensions)
@@ -89,6 +89,12 @@ def cut_along(operator_name: str, elements: Elements, axis: int | tuple[int, ...
         raise InvalidArgumentError(f"{operator_name} of no elements has no value", "EMPTY_ARRAY",
                                    {"operator": operator_name})
     return cut
+
+
+def _axis_named(axis: SupportsIndex) -> int:
+    if isinstance(axis, bool):
+        raise TypeError("an axis is an integer, not a bool")
+    return operator.index(axis)
 
 
 def run_along(operator_name: str, call: Call, cut: Cut, client: _native.Client, stop: Stop | None = None) \

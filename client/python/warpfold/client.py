@@ -12,7 +12,7 @@ from warpfold import _native, forks, plain
 from warpfold.calls import CallOptions, Work, itself, settings_of
 from warpfold.docstrings import documented
 from warpfold.methods import Methods
-from warpfold.options import check_one_target, targets_of, whole
+from warpfold.options import Path, check_one_target, file_path, targets_of, whole
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, ResidentArray, asking, infos_of, listing, putting
 from warpfold.results import Result
@@ -29,9 +29,8 @@ DEFAULT_TARGET = "127.0.0.1:50051"
 
 
 def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
-            tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
-            tls_key: str | os.PathLike[str] | None = None,
-            memory_socket: str | os.PathLike[str] | None = None) -> Client:
+            tls_ca: Path | None = None, tls_cert: Path | None = None, tls_key: Path | None = None,
+            memory_socket: Path | None = None) -> Client:
     """A client of one server, or of several of which each array uses all.
 
     target: "host:port" or "unix:/path"; several in a list.
@@ -59,10 +58,9 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
     """
 
     def __init__(self, target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64,
-                 max_attempts: int = 4, tls_ca: str | os.PathLike[str] | None = None,
-                 tls_cert: str | os.PathLike[str] | None = None,
-                 tls_key: str | os.PathLike[str] | None = None,
-                 memory_socket: str | os.PathLike[str] | None = None):
+                 max_attempts: int = 4, tls_ca: Path | None = None,
+                 tls_cert: Path | None = None, tls_key: Path | None = None,
+                 memory_socket: Path | None = None):
         self._targets = targets_of(target)
         self._native: _native.Client | None = None
         if not 1 <= whole("connections", connections) <= 64:
@@ -75,7 +73,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
             raise ValueError("tls_cert and tls_key go together: a certificate proves nothing without its key")
         if memory_socket is not None and len(self._targets) > 1:
             raise ValueError("a memory socket is one server's: pass one target")
-        tls = None if tls_ca is None else (_pem(tls_ca), _pem(tls_cert), _pem(tls_key))
+        tls = None if tls_ca is None else (_pem("tls_ca", tls_ca), _pem("tls_cert", tls_cert),
+                                            _pem("tls_key", tls_key))
         if tls is not None and tls_ca is not None:
             _check_tls(tls[0], tls_ca, tls_cert, tls_key)
         forks.start()
@@ -207,8 +206,7 @@ def allocating(memory: Memory | None, shape: Shape, dtype: Any, timeout: float |
     return Work(settings, lambda client, stop: memory.empty(shape, dtype, settings, stop))
 
 
-def _check_tls(authorities: str, ca: str | os.PathLike[str], cert: str | os.PathLike[str] | None,
-               key: str | os.PathLike[str] | None) -> None:
+def _check_tls(authorities: str, ca: Path, cert: Path | None, key: Path | None) -> None:
     """gRPC does not say what is wrong with a file: it has no server then."""
     import ssl
 
@@ -218,21 +216,22 @@ def _check_tls(authorities: str, ca: str | os.PathLike[str], cert: str | os.Path
         context.load_verify_locations(cadata=authorities)
         # What is a pipe cannot be read again, and Python's OpenSSL takes these two as files alone.
         if cert is not None and key is not None and os.path.isfile(cert) and os.path.isfile(key):
-            path = f"{os.fspath(cert)} with {os.fspath(key)}"
+            path = f"{os.fsdecode(cert)} with {os.fsdecode(key)}"
             # Without a password OpenSSL would ask for one at the terminal; gRPC takes no encrypted key.
             context.load_cert_chain(cert, key, password="")
     except ssl.SSLError as error:
         what = error.reason or "it cannot be read, or the key is encrypted"
-        raise ValueError(f"{os.fspath(path)}: {what}") from error
+        raise ValueError(f"{os.fsdecode(path)}: {what}") from error
 
 
-def _pem(path: str | os.PathLike[str] | None) -> str:
+def _pem(name: str, path: Path | None) -> str:
     if path is None:
         return ""
-    with open(path, "rb") as file:
+    where = file_path(name, path)
+    with open(where, "rb") as file:
         # What is between the certificates may be in any language, but Python's OpenSSL takes ASCII alone.
         text = file.read().decode("ascii", "replace").replace("\ufffd", "?")
     # An empty authority would be the system's, for gRPC.
     if "-----BEGIN " not in text:
-        raise ValueError(f"{os.fspath(path)} is not a PEM file")
+        raise ValueError(f"{where} is not a PEM file")
     return text

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 import re
 import socket
 import threading
@@ -28,7 +27,7 @@ from warpfold.arrays import elements_of
 from warpfold.calls import DEFAULT_TIMEOUT_S, NanPolicy, OverflowPolicy, settings_of, too_late
 from warpfold.client import Client, connect
 from warpfold.errors import DeadlineExceededError, ResourceExhaustedError, UnavailableError, WarpfoldError
-from warpfold.options import operators_of, targets_of
+from warpfold.options import Path, file_path, operators_of, targets_of
 from warpfold.partial import PartialState, Question, cut_elements, question_of
 
 if TYPE_CHECKING:
@@ -68,8 +67,7 @@ class Run(NamedTuple):
 def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[str], *, matrix: bool = False,
            nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None, ddof: float = 0,
            modulus: int | None = None, timeout: float | None = None,
-           tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
-           tls_key: str | os.PathLike[str] | None = None) -> Any:
+           tls_ca: Path | None = None, tls_cert: Path | None = None, tls_key: Path | None = None) -> Any:
     """A Delayed of the value of one operator, or of the Result of several.
 
     darray: a dask.array of NumPy arrays, whose chunks are adjacent elements in row-major order: it is cut
@@ -103,7 +101,7 @@ def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[
         raise ValueError("matrices are cut into several chunks: darray.rechunk({-2: -1, -1: -1}) first")
     files = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
     targets = tuple(targets_of(servers))
-    tls = tuple((name, os.fspath(path)) for name, path in files.items() if path is not None)
+    tls = tuple((name, file_path(name, path)) for name, path in files.items() if path is not None)
     where = Servers(targets, tls, timeout)
     sizes = [size // (rows * columns) for size in sizes]
     parts = parts_of(sizes, cut_elements(question.dtype.itemsize * rows * columns))

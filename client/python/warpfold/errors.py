@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_ARGUMENTS = frozenset({"message", "reason", "fields"})
+
 
 class WarpfoldError(Exception):
     """A call that failed.
@@ -36,7 +38,11 @@ class WarpfoldError(Exception):
         return f"{self.code}{f' ({self.reason})' if self.reason else ''}: {self.message}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message, self.reason, self.fields), {"code": self.code}
+        # What callers have put on it goes along; notes are not shared with a copy.
+        state = {name: value for name, value in vars(self).items() if name not in _ARGUMENTS}
+        if "__notes__" in state:
+            state["__notes__"] = list(state["__notes__"])
+        return type(self), (self.message, self.reason, self.fields), {**state, "code": self.code}
 
 
 class InvalidArgumentError(WarpfoldError, ValueError):

@@ -8,32 +8,37 @@ from typing import TYPE_CHECKING, Any
 
 from warpfold import _native
 from warpfold.element_types import dtype_of, name_of
-from warpfold.mapped import last_byte
 
 if TYPE_CHECKING:
     import numpy
 
 
 def exported(array: Any) -> _native.View:
-    """Asks for a capsule that has a version: nanobind asks for one without first, of which PyArrow warns."""
+    """TypeError, with the cause, for what does not export its elements."""
     try:
-        capsule, why = array.__dlpack__(max_version=(1, 0)), "its DLPack capsule is not one"
+        capsule = _capsule_of(array)
+    except MemoryError:
+        raise
     except Exception as error:  # whatever the library raises says why
-        capsule, why = array, str(error)
+        buffer = buffer_of(array)
+        if buffer is None:
+            raise TypeError(f"{name_of(array)} cannot be read in place: {error}") from error
+        capsule = buffer
     try:
-        return _native.View(capsule)  # of the array itself nanobind also takes a buffer
+        return _native.View(capsule)
     except TypeError:
-        if "max_version" in why:  # the library knows of no versions
-            why = _export_error(array)
-        raise TypeError(f"{name_of(array)} cannot be read in place: {why}") from None
+        raise TypeError(f"{name_of(array)} cannot be read in place: its DLPack capsule is not one") from None
 
 
-def _export_error(array: Any) -> str:
+def _capsule_of(array: Any) -> Any:
+    """Asks once, since a library may have to wait, or copy, and again only where it knows of no versions."""
     try:
-        array.__dlpack__()
-    except Exception as error:  # whatever the library raises says why
-        return str(error)
-    return "its DLPack capsule is not one"
+        return array.__dlpack__(max_version=(1, 0))
+    except TypeError as error:
+        # However the language words it that a function is written in.
+        if "argument" not in str(error):
+            raise
+        return array.__dlpack__()
 
 
 def dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
@@ -42,17 +47,6 @@ def dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
 
     said = getattr(array, "dtype", None)
     return said if isinstance(said, numpy.dtype) and said.name == type_name else dtype_of(type_name)
-
-
-def last_byte_of(array: Any, view: _native.View) -> int | None:
-    import numpy
-
-    if view.contiguous:
-        return view.address + view.nbytes - 1 if view.nbytes else None
-    try:
-        return last_byte(numpy.from_dlpack(array))
-    except Exception:  # of a type that NumPy lacks: whatever it raises, the view is there
-        return None
 
 
 def buffer_of(array: Any) -> memoryview | None:

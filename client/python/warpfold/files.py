@@ -23,12 +23,11 @@ from typing import IO, TYPE_CHECKING, Any
 from warpfold.arrays import PIECE_BYTES
 from warpfold.element_types import dtype_of, type_named
 from warpfold.mapped import Mapping
+from warpfold.options import Path
 from warpfold.raw_bytes import BEGIN_BYTES, check_begin
 
 if TYPE_CHECKING:
     import numpy
-
-Path = str | os.PathLike[str]
 
 # How many bytes end an Arrow stream, by the format of today and by that before Arrow 0.15. A message has more.
 _END_MARK_BYTES = (8, 4)
@@ -70,7 +69,7 @@ def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
     check_begin(begin)
     if not begin:
         return numpy.empty(0, kind)
-    return numpy.memmap(path, kind, "r")
+    return numpy.memmap(_path(path), kind, "r")
 
 
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
@@ -104,7 +103,7 @@ def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """
     import pyarrow
 
-    with open(_path(path), "rb") as file, pyarrow.memory_map(os.fspath(path)) as source, \
+    with open(_path(path), "rb") as file, pyarrow.memory_map(_path(path)) as source, \
             _ipc_reader(source) as reader:
         # pyarrow itself reads the map, and the process would end where nothing is behind it any more.
         mapping = Mapping(lambda: os.fstat(file.fileno()).st_size, source.size())
@@ -216,10 +215,10 @@ def _batches(reader: Any, source: Any, path: Path) -> Iterator[Any]:
         end = source.tell()
     # pyarrow takes the end of the file for the end of the stream, too.
     if source.tell() - end not in _END_MARK_BYTES:
-        raise ValueError(f"{os.fspath(path)} is an Arrow stream without the mark of its end: it was cut, or "
+        raise ValueError(f"{_path(path)} is an Arrow stream without the mark of its end: it was cut, or "
                          "its writer was not closed")
     if left := source.size() - source.tell():
-        raise ValueError(f"{os.fspath(path)} has {left} bytes left over after the Arrow stream: an "
+        raise ValueError(f"{_path(path)} has {left} bytes left over after the Arrow stream: an "
                          "array is in one stream")
 
 

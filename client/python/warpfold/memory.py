@@ -7,7 +7,6 @@ from __future__ import annotations
 import bisect
 import math
 import operator
-import os
 import threading
 import time
 import weakref
@@ -59,8 +58,8 @@ class _Opened:
 class Memory:
     """What one client has registered, which lives as long as the arrays that lie in it. Any thread."""
 
-    def __init__(self, path: str | os.PathLike[str]):
-        self._path = options.path("memory_socket", path)
+    def __init__(self, path: options.Path):
+        self._path = options.socket_path("memory_socket", path)
         # A signal's handler may close the client while its own thread has this.
         self._lock = threading.RLock()
         self._connection: _native.MemoryConnection | None = None

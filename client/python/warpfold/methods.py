@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.arrays import Elements, comes_in_pieces, says_its_type
-from warpfold.axes import Axis, cut_along, run_along
+from warpfold.axes import Axes, Axis, cut_along, run_along
 from warpfold.calls import (
     Call,
     CallOptions,
@@ -336,7 +336,7 @@ class Methods(Generic[V, R]):
         raise NotImplementedError
 
 
-def _along(operator: str, call: Call, axis: int | tuple[int, ...], keepdims: bool, client: _native.Client,
+def _along(operator: str, call: Call, axis: Axes, keepdims: bool, client: _native.Client,
            stop: Stop | None) -> numpy.ndarray[Any, Any]:
     if operator in ("argmin", "argmax") and isinstance(axis, tuple):
         raise TypeError(f"{operator} takes one axis: its answer is an index along it")

@@ -18,13 +18,24 @@ _METHODS = {"prod": "'product'", "var": "'variance'", "std": "'stddev'",
             "norm": "'l1_norm', 'l2_norm' or 'max_abs'"}
 
 
+Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+# NumPy's kinds of types whose values are none.
+_NO_NUMBERS = frozenset("bcSUMm")
+
+
 def number(name: str, value: Any) -> float:
     kind = type(value)
     if kind is float:
         return value  # type: ignore[no-any-return]
     if kind is int:
         return _float(name, value)
-    if isinstance(value, (bool, complex)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
+    # NumPy gives texts, truth values, dates and complex numbers a float, too; other libraries' types of
+    # numbers, as bfloat16, have the kind of bare bytes, but not their name.
+    dtype = getattr(value, "dtype", None)
+    is_none = isinstance(value, (bool, complex)) or getattr(dtype, "kind", "f") in _NO_NUMBERS \
+        or str(dtype).startswith("|V")
+    if is_none or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
         raise TypeError(f"{name} must be a number, not {value!r}")
     return _float(name, value)
 
@@ -32,6 +43,8 @@ def number(name: str, value: Any) -> float:
 def _float(name: str, value: Any) -> float:
     try:
         return float(value)
+    except (TypeError, ValueError):  # as of an array of several
+        raise TypeError(f"{name} must be a number, not {value!r}") from None
     except OverflowError:  # its digits may be too many to be printed
         raise ValueError(f"{name} is beyond the largest float") from None
 
@@ -78,8 +91,15 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def path(name: str, value: str | bytes | os.PathLike[Any]) -> str:
-    decoded = text(name, os.fsdecode(value))
+def file_path(name: str, value: Path) -> str:
+    """TypeError for what names no file, as a number, which open() takes for a descriptor, and closes."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} must be a path, not {value!r}")
+    return os.fsdecode(value)
+
+
+def socket_path(name: str, value: Path) -> str:
+    decoded = text(name, file_path(name, value))
     if not decoded or "\0" in decoded:
         raise ValueError(f"{name} is no path: {value!r}")
     return decoded

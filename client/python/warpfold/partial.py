@@ -9,7 +9,7 @@ one call over the whole array. All parts but the last must have a multiple of cu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
@@ -76,7 +76,7 @@ class PartialState:
 
     first_element, element_count: the range, in elements of the whole array.
     data: some hundred bytes, which only servers understand.
-    question: what was asked of it, which must be the same of all that are merged.
+    question: what was asked of it, which must be the same of all that are merged, but for what merge names.
     """
 
     first_element: int
@@ -114,11 +114,13 @@ class Parts(Generic[R, S]):
 
         return self._partial(elements_and_question, first_element, options)
 
-    def merge(self, states: Iterable[PartialState], *, timeout: float | None = None, request_id: str = "",
+    def merge(self, states: Iterable[PartialState], *, overflow: OverflowPolicy | None = None,
+              ddof: float | None = None, timeout: float | None = None, request_id: str = "",
               traceparent: str = "", tracestate: str = "") -> R:
         """The Result of the whole array, or of a range.
 
         states: of adjacent parts, in array order. Of bfloat16 answers have the type of the first one's.
+        overflow, ddof: as in reduce, whatever was said of the parts. None: as was said of all of them.
         request_id, traceparent, tracestate: as in warpfold.calls.CommonOptions, of which no other option is
             about states.
 
@@ -130,7 +132,7 @@ class Parts(Generic[R, S]):
 
         def work(client: _native.Client, stop: Stop | None) -> Result:
             with in_callers_code(stop):
-                raw, question = _of_one_question(states)
+                raw, question = _of_one_question(states, overflow, ddof)
             answer = client.merge(raw, question.task(), settings.native(), stop)
             return Result(answer, Elements(question.type, question.dtype, "parts"))
 
@@ -217,8 +219,10 @@ def _state(answer: _native.State, question: Question) -> PartialState:
     return PartialState(first_element, element_count, data, question)
 
 
-def _of_one_question(states: Iterable[PartialState]) -> tuple[list[_native.State], Question]:
-    """The states as the extension module takes them, and the question that they all answer."""
+def _of_one_question(states: Iterable[PartialState], overflow: OverflowPolicy | None = None,
+                     ddof: float | None = None) -> tuple[list[_native.State], Question]:
+    """The states as the extension module takes them, and the question that they all answer. In what it names
+    of overflow and ddof, which are about the final values alone, theirs may differ."""
     states = list(states)
     for state in states:
         if not isinstance(state, PartialState):
@@ -229,9 +233,24 @@ def _of_one_question(states: Iterable[PartialState]) -> tuple[list[_native.State
             raise TypeError(f"question of a state must be that of another, not {state.question!r}")
     if not states:
         raise ValueError("no state to merge")
+    named: dict[str, Any] = {} if ddof is None else {"ddof": ddof}
+    if overflow is None and {state.question.overflow for state in states} == {None, "error"}:
+        overflow = "error"  # None is the same, where it can be named
+    if overflow is not None:
+        named["overflow"] = overflow
+    question = dataclasses.replace(states[0].question, **named)
     for state in states:
-        if state.question != states[0].question:
-            raise TypeError(f"{state!r} and {states[0]!r} do not answer the same question")
+        if state.question != question and dataclasses.replace(state.question, **named) != question:
+            raise TypeError(f"{state!r} and {states[0]!r} do not answer the same question: they differ in "
+                            f"{_difference(state.question, question, named)}")
     raw = [(unsigned("first_element", state.first_element), unsigned("element_count", state.element_count),
             state.data) for state in states]
-    return raw, states[0].question
+    return raw, question
+
+
+def _difference(one: Question, other: Question, named: Mapping[str, Any]) -> str:
+    names = [field.name for field in dataclasses.fields(Question)
+             if field.compare and field.name not in named
+             and getattr(one, field.name) != getattr(other, field.name)]
+    remedy = ", of which merge takes what is meant" if {*names} <= {"overflow", "ddof"} else ""
+    return " and ".join(names) + remedy

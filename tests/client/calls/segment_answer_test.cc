@@ -12,6 +12,7 @@
 
 #include "client/calls/segment_stream.h"
 #include "client/calls/wire.h"
+#include "client/error.h"
 
 namespace warpfold {
 namespace {
@@ -299,6 +300,8 @@ TEST(SegmentRowTest, ARowIsWhatAnArrayAnswers) {
   EXPECT_EQ(second[2].status.code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(second[3].status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(second[3].name, "minmax");
+  EXPECT_EQ(GetErrorInfo(first[1].status)->metadata.at("operator"), "all");
+  EXPECT_EQ(GetErrorInfo(second[3].status)->metadata.at("operator"), "minmax");
 
   // A segment with a NaN has a value, and no first index.
   const std::vector<Column> bounds = {

@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
 
 #include "absl/strings/ascii.h"
 #include "client/error.h"
@@ -147,6 +149,7 @@ TEST(TranslateTest, AnOperatorWithoutAValueHasAnErrorWhateverItsCode) {
   v1::Reduction proto;
   for (const int code : {11, 0, 17, -1}) {
     v1::OperatorResult& result = *proto.add_results();
+    result.set_operator_(v1::OPERATOR_SUM);
     result.mutable_error()->set_code(code);
     result.mutable_error()->set_reason("OVERFLOW");
     result.mutable_error()->set_message("too large");
@@ -156,7 +159,9 @@ TEST(TranslateTest, AnOperatorWithoutAValueHasAnErrorWhateverItsCode) {
   ASSERT_TRUE(reduction.ok()) << reduction.status();
   ASSERT_EQ(reduction->results.size(), 5u);
   EXPECT_EQ(reduction->results[0].status.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(GetErrorInfo(reduction->results[0].status).value_or(ErrorInfo{}).reason, "OVERFLOW");
+  const ErrorInfo info = GetErrorInfo(reduction->results[0].status).value_or(ErrorInfo{});
+  EXPECT_EQ(info.reason, "OVERFLOW");
+  EXPECT_EQ(info.metadata, (std::map<std::string, std::string>{{"operator", "sum"}}));
   for (int i = 1; i < 4; ++i) EXPECT_EQ(reduction->results[i].status.code(), absl::StatusCode::kUnknown) << i;
   EXPECT_TRUE(reduction->results[4].status.ok());
 }
