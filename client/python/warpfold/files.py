@@ -29,7 +29,7 @@ from warpfold.raw_bytes import BEGIN_BYTES, check_begin
 if TYPE_CHECKING:
     import numpy
 
-# How many bytes end an Arrow stream, by the format of today and by that before Arrow 0.15. A message has more.
+# How many bytes end an Arrow stream, by the format of today and that before Arrow 0.15. Messages have more.
 _END_MARK_BYTES = (8, 4)
 
 
