@@ -158,6 +158,20 @@ void RefuseEmptyValues(int argc, const char* const* argv) {
   }
 }
 
+// Whether JSON is asked for, of flags that CLI11 has not read.
+bool AsksForJson(int argc, const char* const* argv) {
+  bool asks = false;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view word = argv[i];
+    if (word == "--log_format" && i + 1 < argc) {
+      asks = absl::string_view(argv[i + 1]) == "json";
+    } else if (absl::ConsumePrefix(&word, "--log_format=")) {
+      asks = word == "json";
+    }
+  }
+  return asks;
+}
+
 void AddLimits(CLI::App& app, Flags* flags) {
   app.add_option("--slots", flags->slots, "Staging buffers of each device, shared out among the shards")
       ->check(CLI::Range(1, 256))
@@ -297,9 +311,8 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     // Whoever asked for JSON has this one line as well, though it may come before the flag has been taken.
-    const std::vector<std::string> words(argv + 1, argv + argc);
-    const bool is_json = (log_format->count() > 0 && log_format->results().back() == "json") ||
-                         std::find(words.begin(), words.end(), "--log_format=json") != words.end();
+    const bool is_json =
+        log_format->count() > 0 ? log_format->results().back() == "json" : AsksForJson(argc, argv);
     flags->log_format = is_json ? LogFormat::kJson : LogFormat::kText;
     const bool is_answer = app.exit(e, out, error) == 0;  // --help, --version
     return is_answer && out.flush() ? 0 : kUsageError;

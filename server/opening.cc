@@ -53,7 +53,7 @@ absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
   // Memory of the host is taken at once: a system that has less of it would end the process, and not say why.
   const std::uint64_t available = AvailableMemory();
   if (service.backend.name() != "cuda" && flags.resident_bytes > available) {
-    return absl::ResourceExhaustedError(absl::StrCat(available >> 20, " MiB of memory are available"));
+    return absl::InvalidArgumentError(absl::StrCat(available >> 20, " MiB of memory are available"));
   }
   const int devices = service.backend.devices();
   std::vector<std::unique_ptr<kernels::Memory>> memories;

@@ -216,8 +216,8 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   service.observer = &observers;
   service.crossovers = MeasureCrossovers(flags, service);
   if (absl::Status status = OpenResidentArrays(flags, service); !status.ok()) {
-    return Refuse(end, kNotThere,
-                  absl::StrCat("--resident_bytes=", flags.resident_bytes, ": ", status.message()));
+    return RefuseFor(end, absl::Status(status.code(), absl::StrCat("--resident_bytes=", flags.resident_bytes,
+                                                                   ": ", status.message())));
   }
   absl::StatusOr<std::unique_ptr<MemorySocket>> memory_socket = OpenMemorySocket(flags, service);
   if (!memory_socket.ok()) {

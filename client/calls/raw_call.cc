@@ -32,7 +32,7 @@ RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Loa
       queue_(scope.queues().Take()),
       too_late_(absl::Now() >= scope.end()),
       load_(load),
-      asks_first_(AsksFirst(scope.refusals(), load)) {
+      asks_first_(AsksFirst(scope.target_load(), load)) {
   if (too_late_) return;
   if (asks_first_) scope.context().AddMetadata(metadata::kExpect, metadata::kAdmission);
   // The call's metadata go out with the first message: one packet, and one waking of the server, less.
@@ -82,18 +82,18 @@ bool RawCall::AwaitAdmission() {
   // A refusal ends the call before a message comes.
   while (!admitted_ && read_.pending && Next(&tag, &ok, end)) Complete(tag, ok);
   if (!read_.pending) return false;
-  if (!admitted_) scope_.refusals().HeardNothing(absl::Now());
+  if (!admitted_) scope_.target_load().HeardNothing(absl::Now());
   TakePlace();
   return true;
 }
 
 // A Writer is not counted: its call ends when its caller says so, who may be waiting for another one.
 void RawCall::TakePlace() {
-  if (load_ == Load::kArray && !std::exchange(has_place_, true)) scope_.refusals().TookPlace();
+  if (load_ == Load::kArray && !std::exchange(has_place_, true)) scope_.target_load().TookPlace();
 }
 
 void RawCall::LeavePlace() {
-  if (std::exchange(has_place_, false)) scope_.refusals().LeftPlace();
+  if (std::exchange(has_place_, false)) scope_.target_load().LeftPlace();
 }
 
 void RawCall::WritesDone() {
@@ -134,14 +134,14 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
     return absl::InternalError("the server answered OK without a message");
   response->Swap(&response_);
   absl::Status answer = FromGrpc(status_);
-  if (IsBusy(answer)) scope_.refusals().Refused(absl::Now());
+  if (IsBusy(answer)) scope_.target_load().Refused(absl::Now());
   return answer;
 }
 
-bool RawCall::AsksFirst(const TargetLoad& refusals, Load load) {
+bool RawCall::AsksFirst(const TargetLoad& target_load, Load load) {
   if (load == Load::kSmall) return false;
   const absl::Time now = absl::Now();
-  return load == Load::kArrayOnce ? refusals.MayAsk(now) : refusals.AsksFirst(now);
+  return load == Load::kArrayOnce ? target_load.MayAsk(now) : target_load.AsksFirst(now);
 }
 
 void* RawCall::Begin(Operation& operation) {
@@ -158,7 +158,7 @@ void RawCall::Complete(void* tag, bool ok) {
 
 void RawCall::TakeMetadata() {
   admitted_ = scope_.context().GetServerInitialMetadata().count(metadata::kAdmitted) != 0;
-  if (admitted_) scope_.refusals().Admitted();
+  if (admitted_) scope_.target_load().Admitted();
   call_->Read(&incoming_, &read_);
 }
 

@@ -91,7 +91,7 @@ class RawCall {
   void TakeMessage();
   // False for one that ends the call.
   bool Accept(grpc::ByteBuffer message);
-  static bool AsksFirst(const TargetLoad& refusals, Load load);
+  static bool AsksFirst(const TargetLoad& target_load, Load load);
   // For the client's other calls to this target: see TargetLoad.
   void TakePlace();
   void LeavePlace();

@@ -126,7 +126,7 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   const absl::Time now = absl::Now();
   Attempt attempt = failed;
   // No other place becomes free with an array's end.
-  attempt.patient |= LacksPlaceForArray(status) && lease_.connection().refusals().HasPlaces();
+  attempt.patient |= LacksPlaceForArray(status) && lease_.connection().target_load().HasPlaces();
   const std::optional<absl::Duration> pause = policy_.PauseAfter(status, attempt, now);
   // An attempt that began too late says nothing about the target.
   if (absl::IsDeadlineExceeded(status) && began_ < deadline_ && !lease_.connection().IsReady()) {
@@ -158,6 +158,7 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
     Cancel();
   }
   began_ = absl::Now();
+  if (began_ >= deadline_ && !interrupts_.stop.stop_requested()) return false;
   // After an interrupt too: an attempt that starts cancelled says so, where `status` is still the old
   // failure.
   return true;

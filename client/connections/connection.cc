@@ -91,12 +91,12 @@ Interrupts InterruptsOf(const CallOptions& options) {
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
 
 Connection::Connection(const std::string& target, const ClientOptions& options,
-                       std::shared_ptr<TargetLoad> refusals)
+                       std::shared_ptr<TargetLoad> target_load)
     : channel_(grpc::CreateCustomChannel(
           UriOf(target),
           options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
           Arguments(target, options, sockets_))),
-      refusals_(std::move(refusals)) {}
+      target_load_(std::move(target_load)) {}
 
 Connection::~Connection() { GiveUp(std::move(channel_)); }
 

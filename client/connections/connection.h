@@ -41,16 +41,16 @@ absl::Time DeadlineOf(const CallOptions& options);
 // A channel that shares its socket with no other. Threads: may be used from any thread.
 class Connection {
  public:
-  // Does not block: connects when it is first used. Connections to the same target share its `refusals`.
+  // Does not block: connects when it is first used. Connections to the same target share its `target_load`.
   Connection(const std::string& target, const ClientOptions& options,
-             std::shared_ptr<TargetLoad> refusals = std::make_shared<TargetLoad>());
+             std::shared_ptr<TargetLoad> target_load = std::make_shared<TargetLoad>());
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   // Does not block either.
   ~Connection();
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
-  TargetLoad& refusals() const { return *refusals_; }
+  TargetLoad& target_load() const { return *target_load_; }
   QueuePool& queues() const { return *queues_; }
 
   // Whether there is a connection at present. A call on one that is being made waits for it.
@@ -76,7 +76,7 @@ class Connection {
 
   const Sockets sockets_;
   std::shared_ptr<grpc::Channel> channel_;
-  const std::shared_ptr<TargetLoad> refusals_;
+  const std::shared_ptr<TargetLoad> target_load_;
   const std::unique_ptr<QueuePool> queues_ = std::make_unique<QueuePool>();
 };
 
@@ -90,7 +90,7 @@ class CallScope {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel(); }
   grpc::ClientContext& context() { return context_; }
-  TargetLoad& refusals() const { return connection_.refusals(); }
+  TargetLoad& target_load() const { return connection_.target_load(); }
   QueuePool& queues() const { return connection_.queues(); }
 
   // To be called by the calling thread whenever it waits. Asks keep_going if it is time, and cancels the call

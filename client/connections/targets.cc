@@ -56,7 +56,7 @@ Targets::Line& Targets::LeastBusyOrNew(Target& target) {
   if (least != target.lines.end() && ((*least)->users == 0 || full)) return **least;
   if (least != target.lines.end()) LookUpCpuFrequency();
   Line& line = *target.lines.emplace_back(std::make_unique<Line>());
-  line.connection = std::make_shared<const Connection>(target.name, options_, target.refusals);
+  line.connection = std::make_shared<const Connection>(target.name, options_, target.target_load);
   return line;
 }
 
@@ -66,7 +66,7 @@ void Targets::Renew(Lease& lease) {
   // Another call on the same connection may have done it.
   if (line.connection == lease.connection_) {
     const Target& target = targets_[lease.target_];
-    line.connection = std::make_shared<const Connection>(target.name, options_, target.refusals);
+    line.connection = std::make_shared<const Connection>(target.name, options_, target.target_load);
   }
   lease.connection_ = line.connection;
 }

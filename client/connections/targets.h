@@ -33,7 +33,7 @@ class Targets {
   };
   struct Target {
     std::string name;
-    std::shared_ptr<TargetLoad> refusals = std::make_shared<TargetLoad>();
+    std::shared_ptr<TargetLoad> target_load = std::make_shared<TargetLoad>();
     // Connections are never removed: leases point to them.
     std::vector<std::unique_ptr<Line>> lines;
     absl::Time left_out_until = absl::InfinitePast();

@@ -41,7 +41,7 @@ struct LeavesTuning {
 // states of more than 40 bytes need more registers, and so there are three blocks of 4 warps. Runs of 2^3
 // leaves make enough units for blocks to end together, and leave registers for states that wait. Runs of 2^5
 // would be the longest: then each lane holds the state of one leaf.
-constexpr LeavesTuning ScalarLeavesTuning(std::size_t leaf_state_bytes) {
+constexpr LeavesTuning WarpLeavesTuning(std::size_t leaf_state_bytes) {
   return leaf_state_bytes > 40 ? LeavesTuning{4, 3, 3} : LeavesTuning{8, 2, 3};
 }
 // States that are small fold all columns of a lane side by side, for there is much to do at once; larger ones

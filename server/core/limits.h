@@ -50,7 +50,7 @@ constexpr std::uint64_t WaitingResultBytes(std::uint64_t slot_bytes) {
   return std::max(kMaxWaitingResultBytes, 2 * (slot_bytes / kernels::kSegmentResultShare));
 }
 inline constexpr std::uint64_t kMaxLengthsAhead = std::uint64_t{1} << 17;
-// What is kept of a segment whose bytes have not all come when its slot is called in. Of longer ones a GPU's
+// What is kept of a segment whose bytes have not all come when its slot is revoked. Of longer ones a GPU's
 // slot of 8 MiB takes no two.
 inline constexpr std::uint64_t kMaxHeldBytes = std::uint64_t{4} << 20;
 

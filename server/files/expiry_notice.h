@@ -4,12 +4,12 @@
 // Says that something is about to expire: a week before, a day before, and when it has.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace warpfold::server {
@@ -17,11 +17,10 @@ namespace warpfold::server {
 // Threads: one at a time.
 class ExpiryNotice {
  public:
-  // `what` begins the notices: "--tls_cert: the certificate".
-  explicit ExpiryNotice(absl::string_view what) : what_(what) {}
-
-  // Something else is in use from now on; nothing, if it has no `expiry`.
-  void Watch(std::optional<absl::Time> expiry) {
+  // Something else is in use from now on; nothing, if it has no `expiry`. `what` begins the notices:
+  // "--tls_cert: the certificate".
+  void Watch(std::optional<absl::Time> expiry, std::string what) {
+    what_ = std::move(what);
     expiry_ = expiry;
     told_ = kNothing;
   }
@@ -40,7 +39,7 @@ class ExpiryNotice {
  private:
   enum Stage { kNothing, kWeek, kDay, kExpired };
 
-  const std::string what_;
+  std::string what_;
   std::optional<absl::Time> expiry_;
   Stage told_ = kNothing;
 };

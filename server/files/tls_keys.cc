@@ -3,7 +3,9 @@
 #include "server/files/tls_keys.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -22,6 +24,11 @@ absl::StatusOr<std::string> Read(absl::string_view flag, const std::string& path
   if (text.ok()) return text;
   return Of(flag,
             absl::InvalidArgumentError(absl::StrCat("the file cannot be read: ", text.status().message())));
+}
+
+// Of a certificate of the server's chain, by its place there.
+absl::string_view NameOf(std::ptrdiff_t place) {
+  return place == 0 ? "the certificate" : "another certificate of the chain";
 }
 
 }  // namespace
@@ -48,12 +55,11 @@ absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
 
 std::string UtcDateOf(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
 
-Validity OwnValidity(const TlsKeys& keys) {
-  Validity all;
-  for (const Validity& one : ValiditiesOf(keys.certificate)) {
-    all = {.from = std::max(all.from, one.from), .until = std::min(all.until, one.until)};
-  }
-  return all;
+CertificateExpiry OwnExpiry(const TlsKeys& keys) {
+  const std::vector<Validity> chain = ValiditiesOf(keys.certificate);
+  const auto first = std::min_element(chain.begin(), chain.end(),
+                                      [](const Validity& a, const Validity& b) { return a.until < b.until; });
+  return {.time = first->until, .name = NameOf(first - chain.begin())};
 }
 
 std::optional<absl::Time> AuthoritiesExpiry(const TlsKeys& keys) {
@@ -64,14 +70,16 @@ std::optional<absl::Time> AuthoritiesExpiry(const TlsKeys& keys) {
 }
 
 std::string FaultOfOwnDates(const TlsKeys& keys, absl::Time now) {
-  const Validity own = OwnValidity(keys);
-  const bool is_early = now < own.from;
-  if (!is_early && now < own.until) return "";
-  const Validity leaf = ValiditiesOf(keys.certificate).front();
-  const bool is_leaf = is_early ? now < leaf.from : now >= leaf.until;
-  return absl::StrCat("--tls_cert: ", is_leaf ? "the certificate" : "another certificate of the chain",
-                      is_early ? " is not valid before " : " expired on ",
-                      UtcDateOf(is_early ? own.from : own.until));
+  const std::vector<Validity> chain = ValiditiesOf(keys.certificate);
+  const auto last = std::max_element(chain.begin(), chain.end(),
+                                     [](const Validity& a, const Validity& b) { return a.from < b.from; });
+  if (now < last->from) {
+    return absl::StrCat("--tls_cert: ", NameOf(last - chain.begin()), " is not valid before ",
+                        UtcDateOf(last->from));
+  }
+  const CertificateExpiry expiry = OwnExpiry(keys);
+  if (now < expiry.time) return "";
+  return absl::StrCat("--tls_cert: ", expiry.name, " expired on ", UtcDateOf(expiry.time));
 }
 
 std::string FaultOfAuthorities(const TlsKeys& keys, absl::Time now) {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "proto/shared/tls_pem.h"
 #include "server/flags.h"
 
 namespace warpfold::server {
@@ -26,9 +26,13 @@ struct TlsKeys {
 // its file.
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags);
 
-// While all certificates of the server's own chain are valid: peers refuse a chain with an intermediate one
-// that has expired, too.
-Validity OwnValidity(const TlsKeys& keys);
+// The certificate that expires first of the server's own chain: many peers refuse a chain with an expired
+// intermediate one as well.
+struct CertificateExpiry {
+  absl::Time time;
+  absl::string_view name;  // "the certificate", or another one
+};
+CertificateExpiry OwnExpiry(const TlsKeys& keys);
 // When the last of the authorities' certificates expires, and with it every client's; none without them.
 std::optional<absl::Time> AuthoritiesExpiry(const TlsKeys& keys);
 

@@ -46,20 +46,20 @@ std::optional<TlsKeys> TlsRenewal::ReadIfChanged(absl::Time now) {
   }
   refusal_.clear();
   Log(LogLevel::kInfo,
-      absl::StrCat("--tls_cert: a new certificate is in use, until ", UtcDateOf(OwnValidity(*keys).until)));
+      absl::StrCat("--tls_cert: a new certificate is in use, until ", UtcDateOf(OwnExpiry(*keys).time)));
   return *std::move(keys);
 }
 
 void TlsRenewal::Used(const TlsKeys& keys) {
-  const absl::Time expiry = OwnValidity(keys).until;
+  const CertificateExpiry expiry = OwnExpiry(keys);
   const std::optional<absl::Time> authorities_expiry = AuthoritiesExpiry(keys);
-  expiry_s_ = absl::ToUnixSeconds(expiry);
+  expiry_s_ = absl::ToUnixSeconds(expiry.time);
   authorities_expiry_s_ = authorities_expiry.has_value() ? absl::ToUnixSeconds(*authorities_expiry) : kNone;
   reloads_.Succeeded();
   const absl::Time now = absl::Now();
   in_use_ = {.certificate = keys.certificate, .key = "", .client_ca = keys.client_ca};
-  own_notice_.Watch(expiry);
-  authorities_notice_.Watch(authorities_expiry);
+  own_notice_.Watch(expiry.time, absl::StrCat("--tls_cert: ", expiry.name));
+  authorities_notice_.Watch(authorities_expiry, "--tls_client_ca: the last certificate");
   const auto warn = [now](const std::string& fault, ExpiryNotice& notice) {
     const std::string due = notice.Due(now, UtcDateOf);  // which the fault says, too, if there is one
     const std::string& warning = fault.empty() ? due : fault;

@@ -55,8 +55,8 @@ class TlsRenewal {
   ReloadRecord reloads_;
   TlsKeys in_use_;       // without the key itself
   std::string refusal_;  // of the last attempt; empty if there was none
-  ExpiryNotice own_notice_{"--tls_cert: the certificate"};
-  ExpiryNotice authorities_notice_{"--tls_client_ca: the last certificate"};
+  ExpiryNotice own_notice_;
+  ExpiryNotice authorities_notice_;
   std::atomic<std::int64_t> expiry_s_ = kNone;
   std::atomic<std::int64_t> authorities_expiry_s_ = kNone;
 };

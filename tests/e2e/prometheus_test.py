@@ -77,10 +77,11 @@ class ScrapeTest(TestCase):
         cert, key = make_keys(str(self.folder), "server")
         self.enterContext(unittest.mock.patch.dict(
             os.environ, WARPFOLD_SERVER=os.environ["WARPFOLD_FAULTING_SERVER"]))
-        flags = (f"--tls_cert={cert}", f"--tls_key={key}", "--admin_listen=127.0.0.1:0")
+        flags = (f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_client_ca={cert}",
+                 allow_all(str(self.folder)), "--admin_listen=127.0.0.1:0")
         with Server(*flags, device="cpu") as server:
             admin = re.search(r" admin=(\S+)", server.ready_line)[1]
-            trust = ("--target", server.address, "--tls_ca", cert)
+            trust = ("--target", server.address, "--tls_ca", cert, "--tls_cert", cert, "--tls_key", key)
             warpfold("reduce", *trust, "--op", "sum", "--iota", "100000")
             warpfold("reduce", *trust, "--op", "matrix_product", "--iota", "1000")
             wait_until(lambda: "warpfold_device_" in get(admin, "/metrics")[1], "the device's state")

@@ -219,6 +219,9 @@ TEST(FlagsTest, TheLog) {
   EXPECT_EQ(Parse({"--slots=0", "--log_format=json"}).flags.log_format, LogFormat::kJson);
   EXPECT_EQ(Parse({"--no_such_flag", "--log_format=json"}).flags.log_format, LogFormat::kJson);
   EXPECT_EQ(Parse({"--listen=", "--log_format=json"}).flags.log_format, LogFormat::kJson);
+  EXPECT_EQ(Parse({"--log_format", "json", "--listen="}).flags.log_format, LogFormat::kJson);
+  EXPECT_EQ(Parse({"--listen=", "--log_format=json", "--log_format=text"}).flags.log_format,
+            LogFormat::kText);
   EXPECT_EQ(Parse({"--slots=0", "--log_format=xml"}).flags.log_format, LogFormat::kText);
 }
 

@@ -52,7 +52,7 @@ def dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
 def buffer_of(array: Any) -> memoryview | None:
     try:
         return memoryview(array)
-    except TypeError:
+    except (TypeError, ValueError, BufferError):  # arrays whose memory cannot be read say so in several ways
         return None
 
 

@@ -37,7 +37,7 @@ _OPENING_S = 1.0
 _SILENT_S = 0.1
 _SKIPPED_S = 10.0
 # The server is not asked for _REFUSED_S about an allocation that it has refused, though another server might
-# open it; if it had no place, for _SKIPPED_S. TargetLoad of at most _MOST_REFUSED allocations are remembered.
+# open it; if it had no place, for _SKIPPED_S. Refusals of at most _MOST_REFUSED allocations are remembered.
 _REFUSED_S = 60.0
 _MOST_REFUSED = 1024
 

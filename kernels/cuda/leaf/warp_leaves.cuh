@@ -25,7 +25,7 @@ class WarpLeaves {
   using T = typename Op::Element;
   using LeafState = typename Op::LeafState;
   using State = typename Op::State;
-  static constexpr LeavesTuning kTuning = ScalarLeavesTuning(sizeof(LeafState));
+  static constexpr LeavesTuning kTuning = WarpLeavesTuning(sizeof(LeafState));
   static constexpr int kWarps = kTuning.warps;
   static constexpr int kThreads = kWarps * kLanes;
   static constexpr int kBlocksPerMultiprocessor = kTuning.blocks;

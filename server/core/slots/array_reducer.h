@@ -54,7 +54,7 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   // UNAVAILABLE (DEVICE_LOST).
   absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   bool waits_for_slot() const override { return SlotReducer::waits_for_slot(); }
-  // The slot that is being filled may be called in.
+  // The slot that is being filled may be revoked.
   absl::Status Pause() override;
 
   // To be called when all bytes, a whole number of elements, have been appended.

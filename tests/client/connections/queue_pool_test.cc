@@ -89,7 +89,7 @@ TEST(QueuePoolTest, ACallGivesItsQueueBackEmpty) {
 
 TEST(QueuePoolTest, ACallThatAsksForItsAdmissionGivesItsQueueBackEmpty) {
   const Connection connection("unix:/nobody-listens", {});
-  connection.refusals().Refused(absl::Now());
+  connection.target_load().Refused(absl::Now());
   CallScope scope(connection, absl::Now() + absl::Milliseconds(50), {});
   {
     RawCall call(scope, "/warpfold.v1.ReductionService/Reduce", nullptr, RawCall::Load::kArray);

@@ -12,52 +12,52 @@ namespace {
 const absl::Time kNow = absl::UnixEpoch();
 constexpr absl::Duration kTick = absl::Nanoseconds(1);
 
-TEST(RefusalsTest, CallsAskForSomeSecondsAfterARefusal) {
-  TargetLoad refusals;
-  EXPECT_FALSE(refusals.AsksFirst(kNow));
-  refusals.Refused(kNow);
-  EXPECT_TRUE(refusals.AsksFirst(kNow));
-  EXPECT_TRUE(refusals.AsksFirst(kNow + kAsksAfterRefusal - kTick));
-  EXPECT_FALSE(refusals.AsksFirst(kNow + kAsksAfterRefusal));
-  refusals.Refused(kNow + kAsksAfterRefusal);
-  EXPECT_TRUE(refusals.AsksFirst(kNow + kAsksAfterRefusal));
+TEST(TargetLoadTest, CallsAskForSomeSecondsAfterARefusal) {
+  TargetLoad load;
+  EXPECT_FALSE(load.AsksFirst(kNow));
+  load.Refused(kNow);
+  EXPECT_TRUE(load.AsksFirst(kNow));
+  EXPECT_TRUE(load.AsksFirst(kNow + kAsksAfterRefusal - kTick));
+  EXPECT_FALSE(load.AsksFirst(kNow + kAsksAfterRefusal));
+  load.Refused(kNow + kAsksAfterRefusal);
+  EXPECT_TRUE(load.AsksFirst(kNow + kAsksAfterRefusal));
 }
 
-TEST(RefusalsTest, AnAdmissionDoesNotEndTheAsking) {
-  TargetLoad refusals;
-  refusals.Refused(kNow);
-  refusals.Admitted();
-  EXPECT_TRUE(refusals.AsksFirst(kNow + kTick));
+TEST(TargetLoadTest, AnAdmissionDoesNotEndTheAsking) {
+  TargetLoad load;
+  load.Refused(kNow);
+  load.Admitted();
+  EXPECT_TRUE(load.AsksFirst(kNow + kTick));
 }
 
-TEST(RefusalsTest, WhoDoesNotKnowTheQuestionIsNotAskedForAWhile) {
-  TargetLoad refusals;
-  refusals.Refused(kNow);
-  refusals.HeardNothing(kNow);
-  EXPECT_FALSE(refusals.AsksFirst(kNow + kTick));
+TEST(TargetLoadTest, WhoDoesNotKnowTheQuestionIsNotAskedForAWhile) {
+  TargetLoad load;
+  load.Refused(kNow);
+  load.HeardNothing(kNow);
+  EXPECT_FALSE(load.AsksFirst(kNow + kTick));
   const absl::Time later = kNow + kNotAskedAfterSilence;
-  refusals.Refused(later - kTick);
-  EXPECT_FALSE(refusals.AsksFirst(later - kTick));
-  EXPECT_TRUE(refusals.AsksFirst(later));
+  load.Refused(later - kTick);
+  EXPECT_FALSE(load.AsksFirst(later - kTick));
+  EXPECT_TRUE(load.AsksFirst(later));
 }
 
-TEST(RefusalsTest, PlacesAreCounted) {
-  TargetLoad refusals;
-  EXPECT_FALSE(refusals.HasPlaces());
-  refusals.TookPlace();
-  refusals.TookPlace();
-  refusals.LeftPlace();
-  EXPECT_TRUE(refusals.HasPlaces());
-  refusals.LeftPlace();
-  EXPECT_FALSE(refusals.HasPlaces());
+TEST(TargetLoadTest, PlacesAreCounted) {
+  TargetLoad load;
+  EXPECT_FALSE(load.HasPlaces());
+  load.TookPlace();
+  load.TookPlace();
+  load.LeftPlace();
+  EXPECT_TRUE(load.HasPlaces());
+  load.LeftPlace();
+  EXPECT_FALSE(load.HasPlaces());
 }
 
-TEST(RefusalsTest, WhoHasAnsweredBeforeIsOnlyLate) {
-  TargetLoad refusals;
-  refusals.Refused(kNow);
-  refusals.Admitted();
-  refusals.HeardNothing(kNow);
-  EXPECT_TRUE(refusals.AsksFirst(kNow + kTick));
+TEST(TargetLoadTest, WhoHasAnsweredBeforeIsOnlyLate) {
+  TargetLoad load;
+  load.Refused(kNow);
+  load.Admitted();
+  load.HeardNothing(kNow);
+  EXPECT_TRUE(load.AsksFirst(kNow + kTick));
 }
 
 }  // namespace

@@ -13,9 +13,9 @@ constexpr absl::Duration kTick = absl::Seconds(1);
 std::string Date(absl::Time time) { return absl::FormatTime("%F", time, absl::UTCTimeZone()); }
 
 TEST(ExpiryNoticeTest, ComesAWeekBeforeADayBeforeAndThen) {
-  ExpiryNotice notice("it");
+  ExpiryNotice notice;
   EXPECT_EQ(notice.Due(kExpiry, Date), "") << "nothing is watched";
-  notice.Watch(kExpiry);
+  notice.Watch(kExpiry, "it");
   for (const auto& [before, said] : {std::pair(absl::Hours(24 * 7), "it expires on 1970-04-11"),
                                      std::pair(absl::Hours(24), "it expires on 1970-04-11"),
                                      std::pair(absl::ZeroDuration(), "it expired on 1970-04-11")}) {
@@ -26,16 +26,16 @@ TEST(ExpiryNoticeTest, ComesAWeekBeforeADayBeforeAndThen) {
 }
 
 TEST(ExpiryNoticeTest, WhatIsLateIsSaidOnce) {
-  ExpiryNotice notice("it");
-  notice.Watch(kExpiry);
+  ExpiryNotice notice;
+  notice.Watch(kExpiry, "it");
   EXPECT_EQ(notice.Due(kExpiry + kTick, Date), "it expired on 1970-04-11");
   EXPECT_EQ(notice.Due(kExpiry + kTick, Date), "");
   EXPECT_EQ(notice.Due(kExpiry - kTick, Date), "") << "clocks may be set back";
-  notice.Watch(kExpiry + absl::Hours(24 * 30));
+  notice.Watch(kExpiry + absl::Hours(24 * 30), "it");
   EXPECT_EQ(notice.Due(kExpiry, Date), "") << "something else is in use";
-  notice.Watch(kExpiry);
+  notice.Watch(kExpiry, "it");
   EXPECT_EQ(notice.Due(kExpiry, Date), "it expired on 1970-04-11");
-  notice.Watch(std::nullopt);
+  notice.Watch(std::nullopt, "it");
   EXPECT_EQ(notice.Due(kExpiry, Date), "");
 }
 
