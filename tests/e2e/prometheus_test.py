@@ -20,7 +20,7 @@ import urllib.parse
 
 from executables import Server, TestCase, warpfold
 from http_pages import get, get_json, names, wait_until
-from tls_test import make_keys
+from keys import allow_all, make_keys
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _RULES = _ROOT / "deploy/prometheus/warpfold.rules.yml"
