@@ -47,8 +47,9 @@ done
 
 missing=()
 for package in "${wanted[@]}"; do
+  # One word for each architecture.
   status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [[ $status == installed ]] || missing+=("$package")
+  [[ $status == installed* ]] || missing+=("$package")
 done
 (( ${#missing[@]} )) || exit 0
 

@@ -16,6 +16,7 @@ for python in "${@:2}"; do
   # The caller means what this is now, before the folder and the path change.
   pythons+=("$(realpath --no-symlinks "$(command -v "$python")")")
 done
+unset CDPATH  # cd would look there first
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mkdir -p "$folder"

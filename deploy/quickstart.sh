@@ -7,6 +7,7 @@
 # the compilation, is built where nvidia-smi finds a GPU. Arguments go to cmake: -DWARPFOLD_CUDA=ON builds it
 # anywhere, -DWARPFOLD_CUDA=OFF nowhere.
 set -euo pipefail
+unset CDPATH  # cd would look there first
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly kBin=build/release/bin

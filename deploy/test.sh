@@ -12,6 +12,7 @@ case ${1-} in
   --all) excluded='^gpu$' once_more=true ;;
   *) echo "usage: test.sh [--all]" >&2; exit 2 ;;
 esac
+unset CDPATH  # cd would look there first
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 deploy/install_packages.sh build python test

@@ -10,6 +10,7 @@ if (( $# != 1 )); then
   exit 2
 fi
 folder=$(realpath -m "$1")
+unset CDPATH  # cd would look there first
 cd "$(dirname "${BASH_SOURCE[0]}")/../tests/deploy"
 
 # pip is what the environment has last.
