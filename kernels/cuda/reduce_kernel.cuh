@@ -38,8 +38,8 @@ __device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const type
   return folded;
 }
 
-// What the host passes to the kernel: normally the operator's parameters; with a modulus the operator itself,
-// so that its reciprocals are computed once on the host and not by each thread.
+// The host passes these to the kernel: the operator's parameters, or with a modulus the operator itself, so
+// that its reciprocals are computed once on the host and not by each thread.
 template <class Op, bool kHasModulus>
 using KernelParameters = std::conditional_t<kHasModulus, Op, OperatorParameters>;
 

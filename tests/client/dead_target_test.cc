@@ -198,6 +198,25 @@ TEST(SlowServerTest, AConnectionThatWasTakenIsWaitedForBeforeTheNextAttempt) {
   EXPECT_GE(asked, 20);
 }
 
+// The wait for it ends with the deadline, and the answer is why the last attempt failed: there is no time for
+// another one, which could only say that.
+TEST(SlowServerTest, TheLastFailureIsTheAnswerWhereItStaysSilent) {
+  FakeService service;
+  const FakeServer server(service);
+  const TemporaryFolder folder;
+  std::optional<StallingProxy> proxy;
+  const auto go_on = [&] {
+    if (proxy.has_value()) return true;
+    proxy.emplace(server.port(), folder.Path("socket"));
+    proxy->StallAfter(0);
+    return true;
+  };
+  Client client("unix:" + folder.Path("socket"));
+  const auto sum = client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3},
+                                 {.timeout = absl::Milliseconds(2500), .keep_going = go_on});
+  EXPECT_EQ(sum.status().code(), absl::StatusCode::kUnavailable) << sum.status();
+}
+
 TEST_F(DeadTargetTest, QuestionsAreCancelledByTheThreadThatAsks) {
   const FullListener second;
   Client client({dead_.target(), second.target()});

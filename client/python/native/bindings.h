@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each source of bindings adds to the module: warpfold/_native.pyi describes all of it.
+// Each source of bindings adds one of these to the module; warpfold/_native.pyi describes what they add.
 #pragma once
 
 #include <nanobind/nanobind.h>
