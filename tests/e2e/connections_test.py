@@ -8,6 +8,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -136,20 +137,34 @@ class ConnectionsTest(TestCase):
 
     def test_a_cap_and_half_of_it_for_one_peer(self):
         path = f"{self.folder}/s"
-        with Server("--max_connections=8", listen=f"127.0.0.1:0,unix:{path}") as server:
+        with Server("--max_connections=7", listen=f"127.0.0.1:0,unix:{path}") as server:
             tcp = server.address.split(",")[0]
             with contextlib.ExitStack() as stack:
-                # One party, whatever address of loopback it takes.
+                # One party, whatever address of loopback it takes. Half of it is rounded up.
                 crowd = [stack.enter_context(one) for source in ("127.0.0.1", "127.0.0.2")
                          for one in connect(tcp, 10, source)]
                 self.assertEqual(list(map(is_open, crowd)), [True] * 4 + [False] * 16)
                 # Others still find room, up to the cap.
                 others = [stack.enter_context(one) for one in connect_to_unix(path, 6)]
-                self.assertEqual(list(map(is_open, others)), [True] * 4 + [False] * 2)
+                self.assertEqual(list(map(is_open, others)), [True] * 3 + [False] * 3)
             self.assert_served(server)
             # All are told of, also of the last second, though nobody else is refused.
-            wait_until(lambda: count_told(server, "--max_connections=8, half of it for one peer") >= 18,
+            wait_until(lambda: count_told(server, "--max_connections=7, half of it for one peer") >= 19,
                        "the refusals that had no line")
+
+    def test_connections_that_are_gone_already_are_no_errors(self):
+        """As those of who looks whether the port is open, and resets the connection."""
+        with Server("--admin_listen=127.0.0.1:0") as server:
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                for one in connect(server.address, 8):
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    one.close()
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+            self.assert_served(server)
+            self.assertEqual(metric(server.ready_line, "warpfold_grpc_errors_total"), 0)
+            self.assertEqual(metric(server.ready_line, "warpfold_connections_total"), 1)
 
     def test_refusals_for_want_of_descriptors_are_told_as_such(self):
         with Server("--admin_listen=127.0.0.1:0") as server:
