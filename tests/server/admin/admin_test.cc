@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <future>
 #include <memory>
 #include <set>
@@ -19,9 +18,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "kernels/error.h"
-#include "server/admin/call_metrics.h"
-#include "server/admin/service_metrics.h"
 #include "tests/server/rpc/raw_call.h"
 #include "tests/server/rpc/rpc_fixture.h"
 
@@ -184,29 +180,6 @@ TEST_F(AdminTest, NoPageWaitsForADeviceOrItsDriver) {
   });
 }
 
-TEST(DeviceMetricsTest, EachDeviceHasItsOwn) {
-  Exposition out;
-  WriteDevice(out, DeviceSampler::Sample{.time = absl::UnixEpoch(),
-                                         .telemetry = FakeBackend(2, 4096, 2).Telemetry()});
-  for (const char* sample :
-       {"warpfold_device_temperature_celsius{device=\"fake:0\"} 41",
-        "warpfold_device_temperature_celsius{device=\"fake:1\"} 42",
-        "warpfold_device_memory_errors_total{device=\"fake:1\",kind=\"uncorrected\"} 0"}) {
-    EXPECT_THAT(out.text(), HasSubstr(absl::StrCat("\n", sample, "\n")));
-  }
-  const std::string family = "# TYPE warpfold_device_temperature_celsius";
-  EXPECT_EQ(out.text().find(family), out.text().rfind(family));
-}
-
-TEST(CallMetricsTest, MethodsOfAllServicesHaveNames) {
-  const std::vector<std::string> names = MethodNames();
-  for (const char* name :
-       {"Reduce", "ReduceArray", "Merge", "GetServerInfo", "ReduceSegments", "PutArray", "ListArrays",
-        "GetArray", "DeleteArray", "Check", "Watch", "ServerReflectionInfo"}) {
-    EXPECT_THAT(names, testing::Contains(name));
-  }
-}
-
 TEST_F(AdminTest, MetricsCountWhatHappened) {
   Attach();
   EXPECT_TRUE(Reduce(GoodRequests()).ok());
@@ -302,43 +275,6 @@ TEST_F(AdminTest, SeriesStayBoundedWhateverClientsSend) {
   EXPECT_THAT(page, HasSubstr("\nwarpfold_calls_total{method=\"unknown\",code=\"UNIMPLEMENTED\"} 200\n"));
 }
 
-TEST(CallMetricsTest, WhatHasNoReasonCountsByItsCode) {
-  CallMetrics metrics;
-  for (const absl::Status& status : {absl::CancelledError("gone"), absl::NotFoundError("no such service")}) {
-    CallRecord record;
-    record.method = "Check";
-    record.status = status;
-    metrics.Add(record);
-  }
-  Exposition out;
-  metrics.Write(out);
-  for (const char* const reason : {"CANCELLED", "NOT_FOUND"}) {
-    EXPECT_THAT(out.text(),
-                HasSubstr(absl::StrCat("warpfold_rejections_total{reason=\"", reason, "\"} 1\n")));
-  }
-}
-
-TEST(CallMetricsTest, UnheardOfNamesCountAsOther) {
-  CallMetrics metrics;
-  for (int i = 0; i < 100; ++i) {
-    CallRecord record;
-    record.method = absl::StrCat("M", i, "\"\n");
-    record.status = kernels::Error(static_cast<absl::StatusCode>(100 + i), absl::StrCat("R", i), "no");
-    metrics.Add(record);
-  }
-  Exposition out;
-  metrics.Write(out);
-  EXPECT_THAT(out.text(), HasSubstr("warpfold_calls_total{method=\"other\",code=\"UNKNOWN\"} 100\n"));
-  EXPECT_THAT(out.text(), HasSubstr("warpfold_rejections_total{reason=\"other\"} 100\n"));
-}
-
-TEST(ExpositionTest, EscapesWhatLabelsHold) {
-  Exposition out;
-  out.Family("a", "gauge", "one\ntwo\\");
-  out.Sample({{"b", "\"\\\n"}}, 0.1);
-  EXPECT_EQ(out.text(), "# HELP a one\\ntwo\\\\\n# TYPE a gauge\na{b=\"\\\"\\\\\\n\"} 0.1\n");
-}
-
 TEST_F(AdminTest, TheStatusPageIsSafeToLookAt) {
   Attach();
   const auto call = std::make_shared<LiveCall>();
@@ -401,20 +337,6 @@ TEST(AdminOpenTest, NamesTheAddressThatIsInUse) {
   const auto second = Admin::Open((*first)->address());
   EXPECT_EQ(second.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("Address already in use"));
-}
-
-TEST(CallTableTest, LiveCallsComeOldestFirst) {
-  CallTable table({"Reduce"});
-  for (const int second : {3, 1, 2, 5, 4}) {
-    auto call = std::make_shared<LiveCall>();
-    call->method = "Reduce";
-    call->begin = absl::UnixEpoch() + absl::Seconds(second);
-    table.Add(call);
-  }
-  std::vector<absl::Time> begins;
-  for (const auto& call : table.Live()) begins.push_back(call->begin);
-  EXPECT_EQ(begins.size(), 5u);
-  EXPECT_TRUE(std::is_sorted(begins.begin(), begins.end()));
 }
 
 }  // namespace
