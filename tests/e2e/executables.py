@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 import unittest
-from typing import Iterator
+from typing import Callable, Iterator
 
 import numpy
 
@@ -50,6 +50,14 @@ def killed_after(seconds: float, process: subprocess.Popen) -> Iterator[None]:
     finally:
         watchdog.cancel()
         watchdog.join()
+
+
+def _least_of_looks(look: Callable[[], int]) -> int:
+    found = []
+    for _ in range(4):
+        found.append(look())
+        time.sleep(0.1)
+    return min(found)
 
 
 class Server:
@@ -90,14 +98,16 @@ class Server:
 
     @contextlib.contextmanager
     def without_descriptors(self) -> Iterator[int]:
-        """Meanwhile it can open nothing: its limit, which is given, is what it has open."""
-        def count() -> int:
-            return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """Meanwhile it can open nothing: its limit, which is given, is the first number that is free."""
+        def first_free() -> int:
+            taken = set(map(int, os.listdir(f"/proc/{self.process.pid}/fd")))
+            return min(set(range(len(taken) + 1)) - taken)
 
-        files, before = -1, resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
-        while files != count():  # its threads may have begun a moment ago
-            files = count()
-            time.sleep(0.3)
+        before = resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
+        # Its threads may have begun a moment ago, and open files for a moment: the least of several looks.
+        files = -1
+        while files != (least := _least_of_looks(first_free)):
+            files = least
         resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (files, before[1]))
         try:
             yield files
