@@ -99,7 +99,7 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
-  if (states.empty()) return BadState("states: there is none to merge");
+  if (states.empty()) return BadHeader("states: there is none to merge");
   std::vector<v1::PartialState> protos(states.size());
   std::uint64_t end = 0;  // of the states so far
   for (std::size_t i = 0; i < states.size(); ++i) {

@@ -114,10 +114,18 @@ class Slot {
     return absl::UnimplementedError("this backend has one device");
   }
 
+  // Whether pieces may lie where these bytes of the host do, outside of staging().
+  virtual bool Reads(HostPiece /*bytes*/) const { return false; }
+
+  // Whether pieces must stay as they are until Wait has returned. Those in staging() must always.
+  virtual bool KeepsPieces() const { return true; }
+
   // As Start, over elements that lie in 1 to kMaxPieces `pieces`, one after the other: together they have the
-  // bytes of the elements, and each is a part of staging() or of the backend's piece_memory(), at any
-  // alignment. The bytes must stay as they are until Wait has returned; the list itself need not.
-  // UNIMPLEMENTED where the backend takes no pieces.
+  // bytes of the elements, and each is a part of staging() or of memory that the slot Reads, at any
+  // alignment. One in staging() has its place there: as many bytes before it as in the pieces before it. The
+  // rest of staging() is the slot's until Wait has returned. The bytes must stay as they are until Wait has
+  // returned, or only until StartPieces has where the slot does not keep pieces; the list need not stay.
+  // UNIMPLEMENTED where the slot reads nothing.
   virtual absl::Status StartPieces(const ReductionPlan&, std::uint64_t /*first_element*/,
                                    std::uint64_t /*element_count*/, std::span<const HostPiece> /*pieces*/) {
     return absl::UnimplementedError("this device takes no pieces");
@@ -203,17 +211,15 @@ class Backend {
     return memory;
   }
 
-  // Whether slots may take pieces: those of a GPU.
-  virtual bool takes_pieces() const { return false; }
+  // Whether slots read pieces only where OpenPieces has opened memory to them: those of a GPU.
+  virtual bool opens_pieces() const { return false; }
 
   // Has slots take pieces that lie in `bytes` of the host (Slot::StartPieces), whole pages, which must stay
-  // mapped until the backend is destroyed. At most once, before any slot is used. UNIMPLEMENTED where the
-  // device takes no pieces; RESOURCE_EXHAUSTED where the system does not let it read that many bytes.
+  // mapped until the backend is destroyed. At most once, before any slot is used. UNIMPLEMENTED where there
+  // is nothing to open; RESOURCE_EXHAUSTED where the system does not let it read that many bytes.
   virtual absl::Status OpenPieces(std::span<const std::byte>) {
-    return absl::UnimplementedError("this device takes no pieces");
+    return absl::UnimplementedError("this device opens no memory for pieces");
   }
-  // Where pieces may lie; empty unless OpenPieces returned OK.
-  virtual std::span<const std::byte> piece_memory() const { return {}; }
 
   // Opens device memory of another process. INVALID_ARGUMENT (BAD_MEMORY) where no device knows such
   // memory, or the range is not within it; UNIMPLEMENTED (UNSUPPORTED_MEMORY) where devices have no such

@@ -70,7 +70,7 @@ absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
 }
 
 void OpenReceiving(kernels::Backend& backend) {
-  if (!backend.takes_pieces()) return;
+  if (!backend.opens_pieces()) return;
   if (!CanUseForReceiving()) {
     return Log(LogLevel::kWarning,
                "arrays are copied on their way: this release of gRPC receives into its own memory");
@@ -84,12 +84,12 @@ void OpenReceiving(kernels::Backend& backend) {
 }
 
 absl::StatusOr<MemoryBudget> CheckMemory(const Flags& flags, kernels::Backend& backend) {
-  const bool takes_pieces = backend.takes_pieces();
+  const bool opens_pieces = backend.opens_pieces();
   const auto devices = static_cast<std::size_t>(backend.devices());
   const MemoryBudget budget = BudgetOf(flags, {.gpus = backend.name() == "cuda" ? backend.devices() : 0,
                                                .host_bytes = HostBytes(backend),
                                                .slot_bytes = backend.slots().front()->staging().size(),
-                                               .receive_bytes = takes_pieces ? 2 * SlotBytes(backend) : 0,
+                                               .receive_bytes = opens_pieces ? 2 * SlotBytes(backend) : 0,
                                                .shards = ShardCount(backend.slots().size() / devices)});
   if (absl::Status status = CheckBudget(budget, flags, ControlGroupLimit()); !status.ok()) return status;
   return budget;

@@ -177,7 +177,7 @@ void Serve(ProcessEnd& end, const Flags& flags, RpcServer& server, CallLog& call
   end.AwaitRequest();
   TellManager("STOPPING=1");
   Log(LogLevel::kInfo,
-      absl::StrCat("draining: ", server.reductions_in_progress(), " reductions in progress"));
+      absl::StrCat("draining: ", server.in_progress(), " reductions and merges in progress"));
   end.EndWithin(absl::Seconds(flags.drain_seconds) + kLongestEnd, kDrained);
   server.Drain(absl::Seconds(flags.drain_seconds));
   end.Unwatch();

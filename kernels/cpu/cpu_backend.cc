@@ -99,7 +99,18 @@ class CpuSlot : public Slot {
 
   absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
-    Reduce(reduction, first_element, staging().first(element_count * reduction.element_bytes()), Yields());
+    const HostPiece staged = staging().first(element_count * reduction.element_bytes());
+    Reduce(reduction, first_element, element_count, {&staged, 1}, Source::kPieces);
+    return absl::OkStatus();
+  }
+
+  // What this thread has in its cache it reduces where it lies; what it leaves to others is copied.
+  bool Reads(HostPiece) const override { return true; }
+  bool KeepsPieces() const override { return false; }
+
+  absl::Status StartPieces(const ReductionPlan& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const HostPiece> pieces) override {
+    Reduce(reduction, first_element, element_count, pieces, Source::kPieces);
     return absl::OkStatus();
   }
 
@@ -112,8 +123,8 @@ class CpuSlot : public Slot {
   absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
                          std::uint64_t element_count, const Memory& memory,
                          std::uint64_t byte_offset) override {
-    Reduce(reduction, first_element,
-           std::span(memory.data() + byte_offset, element_count * reduction.element_bytes()), false);
+    const HostPiece all(memory.data() + byte_offset, element_count * reduction.element_bytes());
+    Reduce(reduction, first_element, element_count, {&all, 1}, Source::kMemory);
     return absl::OkStatus();
   }
 
@@ -122,22 +133,37 @@ class CpuSlot : public Slot {
   }
 
   absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
-    ReduceSegments(reduction, cut, staging().data());
+    const HostPiece staged = staging().first(cut.ElementCount() * reduction.element_bytes());
+    ReduceSegments(reduction, cut, {&staged, 1}, Source::kPieces);
+    return absl::OkStatus();
+  }
+
+  absl::Status StartSegmentPieces(const ReductionPlan& reduction, const SegmentCut& cut,
+                                  std::span<const HostPiece> pieces) override {
+    ReduceSegments(reduction, cut, pieces, Source::kPieces);
     return absl::OkStatus();
   }
 
   absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
                                  std::uint64_t byte_offset) override {
-    ReduceSegments(reduction, cut, memory.data() + byte_offset);
+    const HostPiece all(memory.data() + byte_offset, cut.ElementCount() * reduction.element_bytes());
+    ReduceSegments(reduction, cut, {&all, 1}, Source::kMemory);
     return absl::OkStatus();
   }
 
   // A slot's bytes are in this core's cache, and few.
   absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
+    const HostPiece staged = staging().first(byte_count);
+    return StartStorePieces(memory, byte_offset, {&staged, 1});
+  }
+
+  absl::Status StartStorePieces(const Memory& memory, std::uint64_t byte_offset,
+                                std::span<const HostPiece> pieces) override {
     work_ = Work::kStore;
     started_ = std::chrono::steady_clock::now();
-    std::memcpy(static_cast<const CpuMemory&>(memory).writable() + byte_offset, memory_.get(), byte_count);
+    std::byte* to = static_cast<const CpuMemory&>(memory).writable() + byte_offset;
+    for (const HostPiece piece : pieces) to = std::ranges::copy(piece, to).out;
     ended_ = std::chrono::steady_clock::now();
     return absl::OkStatus();
   }
@@ -165,18 +191,24 @@ class CpuSlot : public Slot {
     return {results_.get(), results_ != nullptr ? ResultCount() : 0};
   }
 
-  void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::span<const std::byte> data,
-              bool yields) {
+  // Where the bytes of a Start lie: in pieces, of which staging() is one, that need not stay; or in memory
+  // that does.
+  enum class Source : std::uint8_t { kPieces, kMemory };
+
+  void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t element_count,
+              std::span<const HostPiece> pieces, Source source) {
+    const std::uint64_t bytes = element_count * reduction.element_bytes();
     work_ = Work::kRange;
-    range_.Plan(reduction, first_element, data);
-    RunTasks(reduction, data.size(), yields);
+    range_.Plan(reduction, first_element, bytes, PieceCursor(pieces, staging().data()));
+    RunTasks(reduction, bytes, source, source == Source::kPieces && Yields());
   }
 
   // Of one message there may be hundreds of Starts, so that none of them keeps to this thread for long.
-  void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
+  void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut,
+                      std::span<const HostPiece> pieces, Source source) {
     work_ = Work::kSegments;
-    segments_.Plan(reduction, cut, data);
-    RunTasks(reduction, cut.ElementCount() * reduction.element_bytes(), /*yields=*/false);
+    segments_.Plan(reduction, cut, PieceCursor(pieces, staging().data()));
+    RunTasks(reduction, cut.ElementCount() * reduction.element_bytes(), source, /*yields=*/false);
   }
 
   // Whether a range that was sent keeps to this thread and leaves the pool to other groups. What lies in
@@ -187,14 +219,19 @@ class CpuSlot : public Slot {
 
   std::size_t TaskCount() const { return work_ == Work::kRange ? range_.tasks() : segments_.tasks(); }
   void RunTask(std::size_t i) { work_ == Work::kRange ? range_.Run(i) : segments_.Run(i); }
+  void Stage(std::size_t first) {
+    work_ == Work::kRange ? range_.Stage(first, staging().data()) : segments_.Stage(first, staging().data());
+  }
 
-  void RunTasks(const ReductionPlan& reduction, std::uint64_t bytes, bool yields) {
+  void RunTasks(const ReductionPlan& reduction, std::uint64_t bytes, Source source, bool yields) {
     const std::size_t done = RunInline(yields);
     // Tasks are nearly alike, and less than a whole one says little.
     const std::uint64_t bytes_done = bytes * done / std::max<std::size_t>(TaskCount(), 1);
     if (bytes_done >= TaskBytes(reduction.operators().size()) / 2) {
       shared_.costs.Learn(reduction, ended_ - started_, bytes_done);
     }
+    if (done == TaskCount()) return;
+    if (source == Source::kPieces) Stage(done);
     HandOver(done);
   }
 
@@ -213,7 +250,6 @@ class CpuSlot : public Slot {
 
   // Has the pool run tasks [first, all).
   void HandOver(std::size_t first) {
-    if (first == TaskCount()) return;
     end_.Begin();
     shared_.pool.Run(group_, {.tasks = TaskCount() - first,
                               .run = [this, first](std::size_t task) { RunTask(first + task); },

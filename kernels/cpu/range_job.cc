@@ -3,6 +3,8 @@
 #include "kernels/cpu/range_job.h"
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include "kernels/cpu/host_reduce.h"
 #include "kernels/cpu/tasks.h"
@@ -10,39 +12,59 @@
 namespace warpfold::kernels::cpu {
 
 // The maximal subtrees of the range, those above the level of tasks cut down to it.
-void RangeJob::Plan(const ReductionPlan& reduction, std::uint64_t first_element,
-                    std::span<const std::byte> data) {
+void RangeJob::Plan(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t byte_count,
+                    PieceCursor data) {
   reduction_ = reduction;
   first_element_ = first_element;
-  data_ = data;
+  nodes_.clear();
   tasks_.clear();
   const std::uint32_t most_level = TaskLevel(reduction.leaf_bytes(), reduction.operators().size());
-  const std::uint64_t leaf_count = reduction.LeafCount(data.size() / reduction.element_bytes());
-  std::uint64_t first_byte = 0;
+  const std::uint64_t leaf_count = reduction.LeafCount(byte_count / reduction.element_bytes());
   for (const NodePosition node : MaximalSubtrees(first_element / reduction.leaf_elements(), leaf_count)) {
     const std::uint32_t level = std::min(node.level, most_level);
     const std::uint32_t cut = node.level - level;
     for (std::uint64_t i = node.index << cut; i < (node.index + 1) << cut; ++i) {
-      const std::uint64_t bytes = std::min(reduction.leaf_bytes() << level, data.size() - first_byte);
-      tasks_.push_back({.position = {level, i}, .first_byte = first_byte, .bytes = bytes});
-      first_byte += bytes;
+      const std::size_t begin = nodes_.size();
+      AddNodes({level, i}, std::min(reduction.leaf_bytes() << level, byte_count - data.offset()), data);
+      tasks_.push_back({.begin = begin, .end = nodes_.size()});
     }
   }
-  states_.resize(tasks_.size() * reduction.node_bytes());
+  states_.resize(nodes_.size() * reduction.node_bytes());
 }
 
-void RangeJob::Run(std::size_t i) {
-  const Task& task = tasks_[i];
-  const std::size_t bytes = reduction_->node_bytes();
-  ReduceNode(isa_, *reduction_, task.position, data_.subspan(task.first_byte, task.bytes),
-             std::span(states_).subspan(i * bytes, bytes));
+// A leaf is not divided: where it lies in several pieces, it is copied.
+void RangeJob::AddNodes(NodePosition position, std::uint64_t bytes, PieceCursor& data) {
+  if (position.level == 0 || data.Contiguous() >= bytes) {
+    const std::uint64_t offset = data.offset();
+    return nodes_.push_back(
+        {.position = position, .data = data.Take(bytes), .bytes = bytes, .offset = offset});
+  }
+  const std::uint64_t left = std::min(bytes, reduction_->leaf_bytes() << (position.level - 1));
+  AddNodes({position.level - 1, 2 * position.index}, left, data);
+  if (left < bytes) AddNodes({position.level - 1, 2 * position.index + 1}, bytes - left, data);
+}
+
+void RangeJob::Run(std::size_t task) {
+  const std::size_t state_bytes = reduction_->node_bytes();
+  for (std::size_t i = tasks_[task].begin; i < tasks_[task].end; ++i) {
+    ReduceNode(isa_, *reduction_, nodes_[i].position, std::span(nodes_[i].data, nodes_[i].bytes),
+               std::span(states_).subspan(i * state_bytes, state_bytes));
+  }
+}
+
+void RangeJob::Stage(std::size_t first, std::byte* staging) {
+  for (std::size_t i = tasks_[first].begin; i < nodes_.size(); ++i) {
+    std::byte* const to = staging + nodes_[i].offset;
+    if (nodes_[i].data != to) std::memcpy(to, nodes_[i].data, nodes_[i].bytes);
+    nodes_[i].data = to;
+  }
 }
 
 PartialState RangeJob::Collect() const {
   PartialState state(*reduction_, first_element_);
   const std::size_t bytes = reduction_->node_bytes();
-  for (std::size_t i = 0; i < tasks_.size(); ++i) {
-    state.AppendNode(tasks_[i].position, tasks_[i].bytes / reduction_->element_bytes(),
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    state.AppendNode(nodes_[i].position, nodes_[i].bytes / reduction_->element_bytes(),
                      std::span(states_).subspan(i * bytes, bytes));
   }
   return state;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The range of one Start on the CPU, as tasks for threads to share: neighbouring subtrees.
+// The range of one Start on the CPU, as tasks for threads to share: neighbouring subtrees. A subtree whose
+// bytes lie in several pieces is divided into the largest ones that lie in one.
 //
 // Threads: one caller; Run may be called for distinct tasks at once.
 #pragma once
@@ -9,10 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/piece_cursor.h"
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
 
@@ -22,29 +23,41 @@ class RangeJob {
  public:
   explicit RangeJob(const InstructionSet& isa) : isa_(isa) {}
 
-  // Elements from `first_element` on; `data` must stay until Collect.
-  void Plan(const ReductionPlan& reduction, std::uint64_t first_element, std::span<const std::byte> data);
+  // The `byte_count` bytes of the cursor, which are elements from `first_element` on. They must stay until
+  // Collect.
+  void Plan(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t byte_count,
+            PieceCursor data);
   std::size_t tasks() const { return tasks_.size(); }
   void Run(std::size_t task);
+  // Copies what tasks from `first` on are to read to its place in `staging`: then only that must stay.
+  void Stage(std::size_t first, std::byte* staging);
   // Once all tasks have run.
   PartialState Collect() const;
 
  private:
-  // A subtree that one thread reduces in one go.
-  struct Task {
+  // A subtree whose bytes lie one after the other, and its place among the bytes of the range.
+  struct Node {
     NodePosition position;
-    std::uint64_t first_byte = 0;
+    const std::byte* data = nullptr;
     std::uint64_t bytes = 0;
+    std::uint64_t offset = 0;
   };
+  // Nodes [begin, end), which one thread reduces in one go.
+  struct Task {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+
+  void AddNodes(NodePosition position, std::uint64_t bytes, PieceCursor& data);
 
   const InstructionSet& isa_;
 
   // What the current Start was given and has made of it.
   std::optional<ReductionPlan> reduction_;
   std::uint64_t first_element_ = 0;
-  std::span<const std::byte> data_;
+  std::vector<Node> nodes_;
   std::vector<Task> tasks_;
-  std::vector<std::byte> states_;  // node_bytes() for each task
+  std::vector<std::byte> states_;  // node_bytes() for each node
 };
 
 }  // namespace warpfold::kernels::cpu

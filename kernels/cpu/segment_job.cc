@@ -3,6 +3,7 @@
 #include "kernels/cpu/segment_job.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,6 +15,11 @@
 namespace warpfold::kernels::cpu {
 
 void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
+  const HostPiece all(data, cut.ElementCount() * reduction.element_bytes());
+  Plan(reduction, cut, PieceCursor({&all, 1}, nullptr));
+}
+
+void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, PieceCursor data) {
   reduction_ = reduction;
   layout_.emplace(reduction);
   cut_ = cut;
@@ -28,34 +34,35 @@ void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, con
     const std::uint64_t first_bytes = cut.LengthOf(segment) * reduction.element_bytes();
     if (first_bytes > 2 * task_bytes) {
       PlanLong(segment++, first_bytes, data);
-      data += first_bytes;
       continue;
     }
-    Task task;
-    task.begin = task.end = segment;
-    task.data = data;
-    std::uint64_t bytes = 0;
-    while (task.end < cut.segment_count && task.end - task.begin < task_segments && bytes < task_bytes) {
+    // Those that lie in one piece, or a single one that does not.
+    const std::uint64_t here = data.Contiguous();
+    Task task = {.begin = segment, .end = segment + 1, .bytes = first_bytes, .offset = data.offset()};
+    while (task.end < cut.segment_count && task.end - task.begin < task_segments && task.bytes < task_bytes) {
       const std::uint64_t next = cut.LengthOf(task.end) * reduction.element_bytes();
-      if (next > 2 * task_bytes) break;
-      bytes += next;
+      if (next > 2 * task_bytes || task.bytes + next > here) break;
+      task.bytes += next;
       ++task.end;
     }
+    task.data = data.Take(task.bytes);
     segment = task.end;
-    data += bytes;
     tasks_.push_back(task);
   }
 }
 
 // Subtrees of one level, of which the last may be short.
-void SegmentJob::PlanLong(std::uint64_t segment, std::uint64_t bytes, const std::byte* data) {
+void SegmentJob::PlanLong(std::uint64_t segment, std::uint64_t bytes, PieceCursor& data) {
   const std::uint32_t level = TaskLevel(reduction_->leaf_bytes(), reduction_->operators().size());
   const std::uint64_t whole = reduction_->leaf_bytes() << level;
   for (std::uint64_t i = 0; i * whole < bytes; ++i) {
+    const std::uint64_t offset = data.offset();
+    const std::uint64_t task_bytes = std::min(whole, bytes - i * whole);
     tasks_.push_back({.begin = segment,
                       .end = segment + 1,
-                      .data = data + i * whole,
-                      .bytes = std::min(whole, bytes - i * whole),
+                      .data = data.Take(task_bytes),
+                      .bytes = task_bytes,
+                      .offset = offset,
                       .node = NodePosition{level, i},
                       .states_offset = states_.size()});
     states_.resize(states_.size() + reduction_->node_bytes());
@@ -90,6 +97,15 @@ void SegmentJob::Run(std::size_t i) {
     const BoundOperator& bound = reduction_->operators()[op];
     const SegmentsFunction reduce = isa_.rows[bound.entry->family]->segments[type][ignores_nan];
     task.ok = reduce(bound.parameters, segments, OutOf(op)) && task.ok;
+  }
+}
+
+void SegmentJob::Stage(std::size_t first, std::byte* staging) {
+  for (std::size_t i = first; i < tasks_.size(); ++i) {
+    Task& task = tasks_[i];
+    std::byte* const to = staging + task.offset;
+    if (task.bytes > 0 && task.data != to) std::memcpy(to, task.data, task.bytes);
+    task.data = to;
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/piece_cursor.h"
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
 #include "kernels/segments.h"
@@ -31,8 +32,12 @@ class SegmentJob {
 
   // `data` and what the cut refers to must stay until Collect.
   void Plan(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data);
+  // The same for data in pieces: short segments that lie in one piece are tasks together.
+  void Plan(const ReductionPlan& reduction, const SegmentCut& cut, PieceCursor data);
   std::size_t tasks() const { return tasks_.size(); }
   void Run(std::size_t task);
+  // Copies what tasks from `first` on are to read to its place in `staging`: then only that must stay.
+  void Stage(std::size_t first, std::byte* staging);
   // Once all tasks have run.
   SegmentsResult Collect();
 
@@ -42,13 +47,14 @@ class SegmentJob {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     const std::byte* data = nullptr;
-    std::uint64_t bytes = 0;  // of a subtree
+    std::uint64_t bytes = 0;
+    std::uint64_t offset = 0;  // their place among the bytes of all segments
     std::optional<NodePosition> node = {};
     std::size_t states_offset = 0;
     bool ok = true;  // no result is an error
   };
 
-  void PlanLong(std::uint64_t segment, std::uint64_t bytes, const std::byte* data);
+  void PlanLong(std::uint64_t segment, std::uint64_t bytes, PieceCursor& data);
   void FinishLong(const PartialState& state, std::uint64_t segment);
   SegmentOut OutOf(std::size_t op);
 

@@ -50,7 +50,7 @@ class CudaBackend : public Backend {
     // One of each GPU after the other: whoever takes the first ones has all of them.
     for (int i = 0; i < options.slots; ++i) {
       for (const Gpu gpu : gpus_) {
-        absl::StatusOr<std::unique_ptr<Slot>> slot = MakeCudaSlot(gpu, slot_bytes, fault_);
+        absl::StatusOr<std::unique_ptr<Slot>> slot = MakeCudaSlot(gpu, slot_bytes, piece_memory_, fault_);
         if (!slot.ok()) return slot.status();
         slots_.push_back(*std::move(slot));
       }
@@ -78,16 +78,13 @@ class CudaBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes) override {
     return BeginRegisterHost(gpus_.front(), bytes, fault_);
   }
-  bool takes_pieces() const override { return true; }
+  bool opens_pieces() const override { return true; }
   absl::Status OpenPieces(std::span<const std::byte> bytes) override {
     absl::StatusOr<std::unique_ptr<Memory>> memory = RegisterPieces(gpus_, bytes, fault_);
     if (!memory.ok()) return memory.status();
     pieces_ = *std::move(memory);
+    piece_memory_ = {pieces_->data(), pieces_->size()};
     return absl::OkStatus();
-  }
-  std::span<const std::byte> piece_memory() const override {
-    if (pieces_ == nullptr) return {};
-    return {pieces_->data(), pieces_->size()};
   }
   absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) override {
     return OpenProcessMemory(gpus_, memory, fault_);
@@ -123,6 +120,7 @@ class CudaBackend : public Backend {
   std::string device_;
   std::vector<std::unique_ptr<Nvml>> nvml_;  // of each GPU; null where the driver's library is not there
   std::unique_ptr<Memory> pieces_;           // where pieces may lie, if anywhere
+  std::span<const std::byte> piece_memory_;  // its bytes
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 

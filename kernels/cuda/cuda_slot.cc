@@ -24,7 +24,8 @@ namespace {
 
 class CudaSlot : public Slot {
  public:
-  CudaSlot(Gpu gpu, std::size_t bytes, Fault& fault) : gpu_(gpu), bytes_(bytes), fault_(fault) {}
+  CudaSlot(Gpu gpu, std::size_t bytes, const std::span<const std::byte>& piece_memory, Fault& fault)
+      : gpu_(gpu), bytes_(bytes), piece_memory_(piece_memory), fault_(fault) {}
 
   ~CudaSlot() override {
     if (!fault_.Get().ok()) {
@@ -101,6 +102,13 @@ class CudaSlot : public Slot {
     absl::Status status = EnqueueCopies(parts);
     if (status.ok()) status = EnqueueKernels(reduction, first_element, element_count, device_);
     return Settled(std::move(status));
+  }
+
+  bool Reads(HostPiece bytes) const override {
+    // Pointers into different objects are ordered by std::less alone.
+    constexpr std::less_equal<> kNotAfter;
+    return !piece_memory_.empty() && kNotAfter(piece_memory_.data(), bytes.data()) &&
+           kNotAfter(bytes.data() + bytes.size(), piece_memory_.data() + piece_memory_.size());
   }
 
   absl::Status StartPieces(const ReductionPlan& reduction, std::uint64_t first_element,
@@ -316,6 +324,7 @@ class CudaSlot : public Slot {
 
   const Gpu gpu_;
   const std::size_t bytes_;
+  const std::span<const std::byte>& piece_memory_;
   Fault& fault_;
   TimedStream stream_;
   std::byte* staging_ = nullptr;
@@ -330,8 +339,10 @@ class CudaSlot : public Slot {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(Gpu gpu, std::size_t bytes, Fault& fault) {
-  auto slot = std::make_unique<CudaSlot>(gpu, bytes, fault);
+absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(Gpu gpu, std::size_t bytes,
+                                                   const std::span<const std::byte>& piece_memory,
+                                                   Fault& fault) {
+  auto slot = std::make_unique<CudaSlot>(gpu, bytes, piece_memory, fault);
   if (absl::Status status = fault.Check(slot->Allocate()); !status.ok()) return status;
   return slot;
 }

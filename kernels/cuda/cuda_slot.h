@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
@@ -17,7 +18,9 @@
 
 namespace warpfold::kernels::cuda {
 
-// `fault` must outlive the slot.
-absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(Gpu gpu, std::size_t bytes, Fault& fault);
+// `piece_memory` is where pieces may lie, which may be set later; it and `fault` must outlive the slot.
+absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(Gpu gpu, std::size_t bytes,
+                                                   const std::span<const std::byte>& piece_memory,
+                                                   Fault& fault);
 
 }  // namespace warpfold::kernels::cuda

@@ -201,7 +201,12 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
         !IsSumOver(s.prefix, s.prefix_end - first) || !IsSumOver(s.suffix, end - s.suffix_begin)) {
       return false;
     }
-    if constexpr (IntegerElement<T>) {
+    if constexpr (FloatElement<T>) {
+      // A part has no sum only where there is a NaN in it, which makes the total NaN. No comparison prefers
+      // inf - inf, which may make it so, too.
+      const bool has_nan = s.best != s.best || s.prefix != s.prefix || s.suffix != s.suffix;
+      if (has_nan && (kIgnoreNan || s.total == s.total)) return false;
+    } else {
       const auto best = static_cast<Int128>(s.best);
       const auto prefix = static_cast<Int128>(s.prefix);
       const auto suffix = static_cast<Int128>(s.suffix);

@@ -315,9 +315,9 @@ void RpcServer::Drain(absl::Duration grace) {
   SendGoaways(*server_);
   const bool quiet = WaitUntil([&](absl::Time now) { return admission.IsQuiet(now); }, deadline);
   service_.admission.Close(draining);
-  if (!quiet && reductions_in_progress() > 0) {
+  if (!quiet && in_progress() > 0) {
     Log(LogLevel::kWarning,
-        absl::StrCat("stopping ", reductions_in_progress(), " reductions that did not finish in time"));
+        absl::StrCat("stopping ", in_progress(), " reductions and merges that did not finish in time"));
     StopAll(draining);
     service_.admission.WaitUntilEmpty();
   }

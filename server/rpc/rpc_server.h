@@ -80,7 +80,8 @@ class RpcServer {
   // NOT_SERVING, and the process should end.
   bool faulted() const { return faulted_.load(); }
 
-  int reductions_in_progress() const { return service_.admission.in_progress(); }
+  // Reductions and merges.
+  int in_progress() const { return service_.admission.in_progress(); }
 
   // The counts at one moment. Waits for each shard.
   SlotCounts slots();

@@ -78,9 +78,10 @@ class PartsTest : public testing::Test {
     }
   }
 
-  void ExpectNotMerged(const std::vector<PartialState>& states, const std::string& why) {
+  void ExpectNotMerged(const std::vector<PartialState>& states, const std::string& why,
+                       const std::string& reason = "BAD_STATE") {
     const absl::Status merged = client_->Merge(kSpec, ElementType::kFloat32, states).status();
-    EXPECT_EQ(ReasonOf(merged), "BAD_STATE") << merged;
+    EXPECT_EQ(ReasonOf(merged), reason) << merged;
     EXPECT_NE(merged.message().find(why), std::string::npos) << merged;
     EXPECT_EQ(client_->MergeToState(kSpec, ElementType::kFloat32, states).status(), merged);
   }
@@ -145,7 +146,7 @@ TEST_F(PartsTest, PartsThatCannotBeAreRefused) {
 TEST_F(PartsTest, StatesThatDoNotFollowEachOtherAreRefused) {
   const std::vector<PartialState> states = StatesOf(Floats(10 * kCut), 4);
   ASSERT_EQ(states.size(), 3u);
-  ExpectNotMerged({}, "none to merge");
+  ExpectNotMerged({}, "none to merge", "BAD_HEADER");
   ExpectNotMerged({states[0], states[2]}, "number 1 begins at element");
   ExpectNotMerged({states[1], states[0]}, "number 1 begins at element");
   ExpectNotMerged({states[0], states[0]}, "number 1 begins at element");

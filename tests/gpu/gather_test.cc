@@ -127,9 +127,11 @@ class GatheringSlotTest : public testing::Test {
   void SetUp() override {
     std::string note;
     backend_ = MakeBackend("cuda:0", {.slots = 1, .slot_bytes = kSlotBytes}, &note).value();
-    EXPECT_TRUE(backend_->piece_memory().empty());
+    EXPECT_FALSE(slot().Reads(pages_.all()));
     ASSERT_TRUE(backend_->OpenPieces(pages_.all()).ok());
-    EXPECT_EQ(backend_->piece_memory().data(), pages_.all().data());
+    EXPECT_TRUE(slot().Reads(pages_.all()));
+    EXPECT_FALSE(slot().Reads({pages_.all().data(), kMemoryBytes + 1}));
+    EXPECT_TRUE(slot().KeepsPieces());
   }
   Slot& slot() { return *backend_->slots().front(); }
 

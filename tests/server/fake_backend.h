@@ -78,12 +78,11 @@ class FakeBackend : public kernels::Backend {
     if (bytes.size() > kManyBytes) return std::make_unique<FakeMemory>(bytes, *this);
     return std::make_unique<FakeMemory>(bytes, true);
   }
-  bool takes_pieces() const override { return true; }
+  bool opens_pieces() const override { return true; }
   absl::Status OpenPieces(std::span<const std::byte> bytes) override {
     behaviour.piece_memory = bytes;
     return absl::OkStatus();
   }
-  std::span<const std::byte> piece_memory() const override { return behaviour.piece_memory; }
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Open(const kernels::ProcessMemory& memory) override {
     return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(memory.byte_count),
                                         /*device=*/0);

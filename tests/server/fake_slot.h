@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -51,9 +52,10 @@ class FakeBehaviour {
   std::atomic<std::uint64_t> elements = 0;  // of all starts
   std::atomic<int> misuses = 0;             // calls that the contract of kernels::Slot forbids
 
-  // The next two are constant once a slot is used. Told of each start of a range or of segments.
+  // The next three are constant once a slot is used. Told of each start of a range or of segments.
   std::function<void(const kernels::ReductionPlan& reduction, bool of_segments)> on_start;
   std::span<const std::byte> piece_memory;
+  bool keeps_pieces = true;
 
   // Slots that are started while blocked work until they are unblocked or finished one by one.
   void SetBlocked(bool blocked) {
@@ -122,14 +124,18 @@ class FakeSlot : public kernels::Slot {
   absl::Status StartPieces(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const kernels::HostPiece> pieces) override {
     if (element_count == 0 || element_count > Capacity(reduction)) ++behaviour_.misuses;
-    CheckPieces(pieces, element_count * reduction.element_bytes());
     return Begin({.reduction = reduction,
                   .first_element = first_element,
                   .count = element_count,
                   .from = nullptr,
                   .to = nullptr,
-                  .pieces = {pieces.begin(), pieces.end()}});
+                  .pieces = Taken(pieces, element_count * reduction.element_bytes())});
   }
+
+  bool Reads(kernels::HostPiece bytes) const override {
+    return !behaviour_.piece_memory.empty() && IsIn(bytes, behaviour_.piece_memory);
+  }
+  bool KeepsPieces() const override { return behaviour_.keeps_pieces && !behaviour_.piece_memory.empty(); }
 
   // Twice of what staging() holds, so that tests see the difference.
   std::uint64_t CapacityFrom(const kernels::ReductionPlan& reduction, const kernels::Memory&,
@@ -184,14 +190,13 @@ class FakeSlot : public kernels::Slot {
                                 std::span<const kernels::HostPiece> pieces) override {
     const std::uint64_t bytes = SizeOf(pieces);
     if (bytes == 0 || bytes > staging_.size() || byte_offset + bytes > memory.size()) ++behaviour_.misuses;
-    CheckPieces(pieces, bytes);
     if (absl::Status status = CheckDevice(memory); !status.ok()) return status;
     return Begin({.reduction = std::nullopt,
                   .first_element = 0,
                   .count = bytes,
                   .from = nullptr,
                   .to = const_cast<std::byte*>(memory.data()) + byte_offset,
-                  .pieces = {pieces.begin(), pieces.end()}});
+                  .pieces = Taken(pieces, bytes)});
   }
 
   bool Finished() override {
@@ -229,8 +234,7 @@ class FakeSlot : public kernels::Slot {
                                   std::span<const kernels::HostPiece> pieces) override {
     const std::uint64_t bytes = cut.ElementCount() * reduction.element_bytes();
     if (bytes > staging_.size()) ++behaviour_.misuses;
-    CheckPieces(pieces, bytes);
-    return BeginSegments(reduction, cut, nullptr, pieces);
+    return BeginSegments(reduction, cut, nullptr, Taken(pieces, bytes));
   }
   absl::Status StartSegmentsFrom(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
                                  const kernels::Memory& memory, std::uint64_t byte_offset) override {
@@ -293,15 +297,25 @@ class FakeSlot : public kernels::Slot {
     return bytes;
   }
 
-  void CheckPieces(std::span<const kernels::HostPiece> pieces, std::uint64_t bytes) {
+  // The pieces, which have `bytes` bytes, or what is kept of them.
+  std::vector<kernels::HostPiece> Taken(std::span<const kernels::HostPiece> pieces, std::uint64_t bytes) {
+    const std::span<std::byte> staged = staging();
+    std::uint64_t offset = 0;
     for (const kernels::HostPiece piece : pieces) {
-      if (piece.empty() || !(IsIn(piece, staging_) || IsIn(piece, behaviour_.piece_memory))) {
-        ++behaviour_.misuses;
-      }
+      const bool has_its_place = IsIn(piece, staged) && piece.data() == staged.data() + offset;
+      if (piece.empty() || !(has_its_place || Reads(piece))) ++behaviour_.misuses;
+      offset += piece.size();
     }
     if (pieces.empty() || pieces.size() > kMaxPieces || SizeOf(pieces) != bytes) ++behaviour_.misuses;
     ++behaviour_.piece_starts;
     behaviour_.pieces += pieces.size();
+    if (KeepsPieces()) return {pieces.begin(), pieces.end()};
+    std::byte* to = staged.data();
+    for (const kernels::HostPiece piece : pieces) {
+      std::memmove(to, piece.data(), piece.size());
+      to += piece.size();
+    }
+    return {staged.first(bytes)};
   }
 
   static std::vector<std::byte> BytesOf(const Work& work) {
@@ -331,9 +345,9 @@ class FakeSlot : public kernels::Slot {
   }
 
   absl::Status BeginSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
-                             const std::byte* from, std::span<const kernels::HostPiece> pieces = {}) {
+                             const std::byte* from, std::vector<kernels::HostPiece> pieces = {}) {
     if (cut.segment_count == 0 || cut.segment_count > SegmentCapacity(reduction)) ++behaviour_.misuses;
-    return Begin({reduction, 0, cut.ElementCount(), from, nullptr, cut, {pieces.begin(), pieces.end()}});
+    return Begin({reduction, 0, cut.ElementCount(), from, nullptr, cut, std::move(pieces)});
   }
 
   absl::Status Begin(Work work) {

@@ -65,11 +65,12 @@ absl::StatusOr<bool> IncomingArray::Place() {
 
 absl::Status IncomingArray::CheckSize(std::uint64_t chunk_bytes) const {
   if (chunk_bytes > announced_.max_bytes - received_bytes_) return ArrayTooLarge(announced_.max_bytes);
-  if (!announced_.element_count.has_value()) return absl::OkStatus();
-  if (received_bytes_ + chunk_bytes > *announced_.element_count * announced_.element_bytes) {
+  if (!announced_.count.has_value()) return absl::OkStatus();
+  const std::uint64_t bytes_each = announced_.elements_each * announced_.element_bytes;
+  if (received_bytes_ + chunk_bytes > *announced_.count * bytes_each) {
     const std::uint64_t come = received_bytes_ + chunk_bytes;
-    return Mismatch(announced_.count_field, *announced_.element_count,
-                    come / announced_.element_bytes + (come % announced_.element_bytes > 0 ? 1 : 0));
+    return Mismatch(announced_.count_field, *announced_.count,
+                    come / bytes_each + (come % bytes_each > 0 ? 1 : 0));
   }
   return absl::OkStatus();
 }
@@ -113,8 +114,8 @@ absl::Status IncomingArray::CompareElements(std::uint64_t committed) const {
         {{"field", "commit.byte_count"}});
   }
   if (committed != elements) return Mismatch("commit.element_count", committed, elements);
-  if (announced_.element_count.has_value() && *announced_.element_count != elements) {
-    return Mismatch(announced_.count_field, *announced_.element_count, elements);
+  if (announced_.count.has_value() && *announced_.count * announced_.elements_each != elements) {
+    return Mismatch(announced_.count_field, *announced_.count, elements / announced_.elements_each);
   }
   return absl::OkStatus();
 }

@@ -29,9 +29,10 @@ class IncomingArray {
   // What the header says about the array.
   struct Announced {
     std::uint64_t element_bytes = 1;
-    std::uint64_t max_bytes = 0;  // ServerLimits.max_stream_bytes
-    std::optional<std::uint64_t> element_count;
+    std::uint64_t max_bytes = 0;                         // ServerLimits.max_stream_bytes
+    std::optional<std::uint64_t> count;                  // of elements, or of segments
     const char* count_field = "expected_element_count";  // the header's that says it
+    std::uint64_t elements_each = 1;                     // of what it counts
     bool with_crc32c = false;
   };
 

@@ -17,6 +17,11 @@ absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeR
   const absl::StatusOr<kernels::ReductionPlan> reduction = PlanFromProto(request.spec());
   if (!reduction.ok()) return reduction.status();
   if (accepted != nullptr) *accepted = *reduction;
+  if (!reduction->canonical()) {
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                          "algorithm: the states of a named algorithm are not canonical and do not merge",
+                          {{"field", "algorithm"}});
+  }
   if (request.states().empty() || request.states_size() > kMaxMergedStates) {
     return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                           absl::StrCat("states must have 1 to ", kMaxMergedStates, " entries"),

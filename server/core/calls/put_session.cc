@@ -57,11 +57,11 @@ absl::Status PutSession::Begin() {
                                  service_.clock());
   if (!array.ok()) return array.status();
   array_ = *std::move(array);
-  writer_.emplace(slots_, array_, service_.backend.piece_memory(), listener_);
+  writer_.emplace(slots_, array_, listener_);
   sink_ = &*writer_;
   incoming_.emplace(*writer_, IncomingArray::Announced{.element_bytes = element_bytes,
                                                        .max_bytes = max_bytes,
-                                                       .element_count = header_.element_count(),
+                                                       .count = header_.element_count(),
                                                        .count_field = "element_count",
                                                        .with_crc32c = header_.with_crc32c()});
   return absl::OkStatus();

@@ -116,14 +116,13 @@ absl::Status ReduceSession::BeginChunks(const kernels::ReductionPlan& reduction)
       ArrayReducer::Options{.reduction = reduction,
                             .first_element = header_.first_element(),
                             .crossover_bytes = CrossoverBytes(reduction),
-                            .least_bytes = has_count ? count * element_bytes : whole_bytes_,
-                            .piece_memory = service_.backend.piece_memory()},
+                            .least_bytes = has_count ? count * element_bytes : whole_bytes_},
       listener_);
   sink_ = reducer.get();
   incoming_.emplace(*reducer,
                     IncomingArray::Announced{.element_bytes = element_bytes,
                                              .max_bytes = max_bytes,
-                                             .element_count = has_count ? std::optional(count) : std::nullopt,
+                                             .count = has_count ? std::optional(count) : std::nullopt,
                                              .with_crc32c = header_.with_crc32c()});
   reducer_ = std::move(reducer);
   return absl::OkStatus();

@@ -130,14 +130,18 @@ absl::Status SegmentSession::BeginChunks() {
   }
   auto reducer = std::make_unique<ArraySegmentReducer>(
       slots_, service_.clock, *reduction_,
-      header_.has_segment_length() ? std::optional(header_.segment_length()) : std::nullopt,
-      service_.backend.piece_memory(), listener_);
+      header_.has_segment_length() ? std::optional(header_.segment_length()) : std::nullopt, listener_);
   sink_ = reducer.get();
-  incoming_.emplace(*reducer,
-                    IncomingArray::Announced{.element_bytes = element_bytes,
-                                             .max_bytes = max_bytes,
-                                             .element_count = has_count ? std::optional(count) : std::nullopt,
-                                             .with_crc32c = header_.with_crc32c()});
+  IncomingArray::Announced announced = {.element_bytes = element_bytes,
+                                        .max_bytes = max_bytes,
+                                        .count = has_count ? std::optional(count) : std::nullopt,
+                                        .with_crc32c = header_.with_crc32c()};
+  if (!has_count && header_.has_segment_length() && header_.has_expected_segment_count()) {
+    announced.count = header_.expected_segment_count();
+    announced.count_field = "expected_segment_count";
+    announced.elements_each = header_.segment_length();
+  }
+  incoming_.emplace(*reducer, announced);
   reducer_ = std::move(reducer);
   return absl::OkStatus();
 }

@@ -18,7 +18,6 @@ ArrayReducer::ArrayReducer(const PartySlots& slots, const Clock& clock, const Op
                            std::function<void()> listener)
     : SlotReducer(slots, clock, options.reduction, options.first_element, std::move(listener)),
       crossover_bytes_(std::max(options.crossover_bytes, options.reduction.leaf_bytes() + 1)),
-      piece_memory_(options.piece_memory),
       end_element_(options.first_element + options.least_bytes / options.reduction.element_bytes()),
       uses_slots_(options.least_bytes >= crossover_bytes_ || !options.reduction.canonical()) {}
 
@@ -98,6 +97,7 @@ absl::Status ArrayReducer::Pause() {
   HoldLent();
   if (!fill_.has_value()) return absl::OkStatus();
   if (pool_.waiting() > 0) return StartFilled();
+  fill_->LetOwnersGo();
   pool_.SetAwaitingClient(fill_->slot(), true);
   return absl::OkStatus();
 }
@@ -121,7 +121,7 @@ absl::StatusOr<bool> ArrayReducer::TryFinish() {
 bool ArrayReducer::StartFilling() {
   kernels::Slot* const slot = TakeSlot();
   if (slot == nullptr) return false;
-  fill_.emplace(slot, BytesToFill(*slot), piece_memory_);
+  fill_.emplace(slot, BytesToFill(*slot));
   fill_->Append(held_, nullptr);
   held_.clear();
   return true;

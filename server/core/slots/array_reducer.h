@@ -41,7 +41,6 @@ class ArrayReducer : public SlotReducer, public ArraySink {
     std::uint64_t first_element = 0;    // a multiple of the leaf size
     std::uint64_t crossover_bytes = 0;  // arrays smaller than this are reduced on the calling thread
     std::uint64_t least_bytes = 0;      // the array has at least this many, as far as is known
-    ByteSlice piece_memory = {};        // the backend's
   };
 
   // The pool and `clock` must outlive the reducer. `listener` is called from the pool when an Append that
@@ -75,7 +74,6 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   absl::Status Start(SlotFill fill);
 
   const std::uint64_t crossover_bytes_;
-  const ByteSlice piece_memory_;
   const std::uint64_t end_element_;  // as far as is known
   std::vector<std::byte> held_;      // bytes from next_element() on, before those in fill_
   // The first bytes of an array below the crossover, instead of in held_, while nothing else has come. They

@@ -14,10 +14,9 @@ namespace warpfold::server {
 
 ArraySegmentReducer::ArraySegmentReducer(const PartySlots& slots, const Clock& clock,
                                          const kernels::ReductionPlan& reduction,
-                                         std::optional<std::uint64_t> segment_length, ByteSlice piece_memory,
+                                         std::optional<std::uint64_t> segment_length,
                                          std::function<void()> listener)
-    : SegmentReducer(slots, clock, reduction, segment_length, std::move(listener)),
-      piece_memory_(piece_memory) {}
+    : SegmentReducer(slots, clock, reduction, segment_length, std::move(listener)) {}
 
 void ArraySegmentReducer::Release() {
   if (batch_.has_value()) pool_.Return(batch_->fill.slot());
@@ -99,8 +98,7 @@ void ArraySegmentReducer::BeginLong(std::uint64_t bytes) {
   const std::uint64_t least_bytes = bytes > pool_.slot_bytes() ? bytes : 0;
   auto reducer = std::make_unique<ArrayReducer>(
       PartySlots(pool_, party()), clock_,
-      ArrayReducer::Options{
-          .reduction = reduction(), .least_bytes = least_bytes, .piece_memory = piece_memory_},
+      ArrayReducer::Options{.reduction = reduction(), .least_bytes = least_bytes},
       [this] { OnLongProgress(); });
   long_ = reducer.get();
   AddLong(std::move(reducer));
@@ -146,6 +144,7 @@ absl::Status ArraySegmentReducer::Pause() {
   if (long_ != nullptr) return long_->Pause();
   if (!batch_.has_value()) return absl::OkStatus();
   if (pool_.waiting() > 0) return StartFilled();
+  batch_->fill.LetOwnersGo();
   pool_.SetAwaitingClient(batch_->fill.slot(), true);
   return absl::OkStatus();
 }
@@ -172,8 +171,7 @@ absl::StatusOr<bool> ArraySegmentReducer::TryFinish() {
 bool ArraySegmentReducer::StartFilling() {
   kernels::Slot* const slot = TakeSlot();
   if (slot == nullptr) return false;
-  batch_.emplace(Batch{.fill = SlotFill(slot, slot->staging().size(), piece_memory_),
-                       .most_segments = MostSegments(*slot)});
+  batch_.emplace(Batch{.fill = SlotFill(slot, slot->staging().size()), .most_segments = MostSegments(*slot)});
   return true;
 }
 

@@ -28,10 +28,9 @@ namespace warpfold::server {
 
 class ArraySegmentReducer : public SegmentReducer, public ArraySink {
  public:
-  // As SegmentReducer's. Without `segment_length` all lengths are announced. `piece_memory` is the backend's.
+  // As SegmentReducer's. Without `segment_length` all lengths are announced.
   ArraySegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
-                      std::optional<std::uint64_t> segment_length, ByteSlice piece_memory,
-                      std::function<void()> listener);
+                      std::optional<std::uint64_t> segment_length, std::function<void()> listener);
   ~ArraySegmentReducer() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST). INVALID_ARGUMENT (BAD_LENGTHS) for bytes that no length cuts.
@@ -75,7 +74,6 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   absl::Status StartIfFull();
   absl::Status StartFilled();
 
-  const ByteSlice piece_memory_;
   std::optional<Batch> batch_;
   bool in_segment_ = false;          // one has begun, and its last byte has not come
   std::uint64_t length_ = 0;         // of that one

@@ -17,7 +17,7 @@ absl::StatusOr<std::size_t> ArrayWriter::Append(ByteSlice bytes, const std::shar
       kernels::Slot* const slot = pool_.Take(*this, to.memory->device());
       if (slot == nullptr) break;
       const std::size_t capacity = std::min<std::uint64_t>(slot->staging().size(), to.byte_count);
-      store_.emplace(Store{.fill = SlotFill(slot, capacity, piece_memory_), .to = to});
+      store_.emplace(Store{.fill = SlotFill(slot, capacity), .to = to});
     }
     taken += store_->fill.Append(bytes.subspan(taken), owner);
     if (!store_->fill.is_full()) continue;
@@ -29,6 +29,7 @@ absl::StatusOr<std::size_t> ArrayWriter::Append(ByteSlice bytes, const std::shar
 absl::Status ArrayWriter::Pause() {
   if (!store_.has_value()) return absl::OkStatus();
   if (pool_.waiting() > 0) return StoreFilled();
+  store_->fill.LetOwnersGo();
   pool_.SetAwaitingClient(store_->fill.slot(), true);
   return absl::OkStatus();
 }

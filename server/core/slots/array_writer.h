@@ -25,14 +25,9 @@ class ArrayWriter : public ArraySink, private SlotPool::Holder {
  public:
   // The pool must outlive the writer. `listener` is called from the pool when an Append that took less than
   // it was given, or a TryFinish that was not done, should be tried again, or when status() is an error.
-  // `piece_memory` is the backend's.
-  ArrayWriter(const PartySlots& slots, std::shared_ptr<const NamedMemory> memory, ByteSlice piece_memory,
+  ArrayWriter(const PartySlots& slots, std::shared_ptr<const NamedMemory> memory,
               std::function<void()> listener)
-      : Holder(slots.party),
-        pool_(slots.pool),
-        memory_(std::move(memory)),
-        piece_memory_(piece_memory),
-        listener_(std::move(listener)) {}
+      : Holder(slots.party), pool_(slots.pool), memory_(std::move(memory)), listener_(std::move(listener)) {}
   ~ArrayWriter() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST). No more than memory has room for.
@@ -63,7 +58,6 @@ class ArrayWriter : public ArraySink, private SlotPool::Holder {
 
   SlotPool& pool_;
   std::shared_ptr<const NamedMemory> memory_;
-  const ByteSlice piece_memory_;
   const std::function<void()> listener_;
   absl::Status status_;
   std::uint64_t stored_bytes_ = 0;  // started or done

@@ -45,7 +45,7 @@ absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const 
     if (absl::Status status = crossovers.MeasureAll(*slot, clock); !status.ok()) return status;
     const absl::Time measured = clock();
     warm_up.took += measured - start;
-    if (absl::Status status = WarmUpOtherCalls(*slot, backend.takes_pieces(), clock, warm_up.other_calls);
+    if (absl::Status status = WarmUpOtherCalls(*slot, backend.opens_pieces(), clock, warm_up.other_calls);
         !status.ok()) {
       return status;
     }

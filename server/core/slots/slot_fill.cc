@@ -13,7 +13,7 @@ std::size_t SlotFill::Append(ByteSlice bytes, const std::shared_ptr<const void>&
   const ByteSlice taken = bytes.first(std::min(bytes.size(), capacity_ - bytes_));
   if (owner != nullptr && Continues(taken, owner)) {
     pieces_.back() = {pieces_.back().data(), pieces_.back().size() + taken.size()};
-  } else if (owner != nullptr && taken.size() >= kMinPieceBytes && IsReadable(taken)) {
+  } else if (owner != nullptr && taken.size() >= kMinPieceBytes && slot_->Reads(taken)) {
     pieces_.push_back(taken);
     if (owners_.empty() || owners_.back() != owner) owners_.push_back(owner);
   } else {
@@ -23,26 +23,27 @@ std::size_t SlotFill::Append(ByteSlice bytes, const std::shared_ptr<const void>&
   return taken.size();
 }
 
-bool SlotFill::IsReadable(ByteSlice bytes) const {
+bool SlotFill::IsStaged(ByteSlice piece) const {
   // Pointers into different objects are ordered by std::less alone.
   constexpr std::less_equal<> kNotAfter;
-  return !piece_memory_.empty() && kNotAfter(piece_memory_.data(), bytes.data()) &&
-         kNotAfter(bytes.data() + bytes.size(), piece_memory_.data() + piece_memory_.size());
+  const ByteSlice staging = slot_->staging();
+  return kNotAfter(staging.data(), piece.data()) &&
+         kNotAfter(piece.data() + piece.size(), staging.data() + staging.size());
 }
 
 bool SlotFill::Continues(ByteSlice bytes, const std::shared_ptr<const void>& owner) const {
   return !owners_.empty() && owners_.back() == owner && !pieces_.empty() &&
-         pieces_.back().data() + pieces_.back().size() == bytes.data() && IsReadable(pieces_.back()) &&
-         IsReadable(bytes);
+         pieces_.back().data() + pieces_.back().size() == bytes.data() && !IsStaged(pieces_.back()) &&
+         slot_->Reads(bytes);
 }
 
 void SlotFill::Copy(ByteSlice bytes) {
   if (bytes.empty()) return;
-  std::byte* const to = slot_->staging().data() + staged_;
+  std::byte* const to = slot_->staging().data() + bytes_;
   std::memcpy(to, bytes.data(), bytes.size());
-  staged_ += bytes.size();
+  // A piece that ends there is staged, too: there are as many bytes in front of it in staging() as it has.
   const bool is_next = !pieces_.empty() && pieces_.back().data() + pieces_.back().size() == to;
-  if (is_next && !IsReadable(pieces_.back())) {
+  if (is_next) {
     pieces_.back() = {pieces_.back().data(), pieces_.back().size() + bytes.size()};
   } else {
     pieces_.emplace_back(to, bytes.size());
@@ -61,6 +62,18 @@ std::vector<std::byte> SlotFill::CutTail(std::size_t byte_count) {
     if (last.empty()) pieces_.pop_back();
   }
   return tail;
+}
+
+void SlotFill::LetOwnersGo() {
+  if (owners_.empty() || slot_->KeepsPieces()) return;
+  std::byte* to = slot_->staging().data();
+  for (const kernels::HostPiece piece : pieces_) {
+    if (!IsStaged(piece)) std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+  owners_.clear();
+  pieces_.clear();
+  if (bytes_ > 0) pieces_.emplace_back(slot_->staging().first(bytes_));
 }
 
 absl::Status SlotFill::Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element) {
@@ -83,7 +96,7 @@ absl::Status SlotFill::StartStore(const kernels::Memory& memory, std::uint64_t b
 }
 
 std::shared_ptr<const void> SlotFill::TakeOwners() {
-  if (owners_.empty()) return nullptr;
+  if (owners_.empty() || !slot_->KeepsPieces()) return nullptr;
   return std::make_shared<const std::vector<std::shared_ptr<const void>>>(std::move(owners_));
 }
 

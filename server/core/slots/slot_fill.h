@@ -3,11 +3,12 @@
 //
 // A slot that is being filled with the next bytes of an array. Bytes that the device can read where they lie
 // are not copied: the slot is started on pieces of them, and whoever owns them is held until the device has
-// read them. All others are copied to the slot's staging buffer.
+// read them. All others are copied to their places in the slot's staging buffer.
 //
 // A piece keeps its whole message, with all the blocks that this was received into, from being used again.
-// Together they never keep more than there are blocks; when these are used up, messages come in other memory,
-// and are copied.
+// For a GPU these blocks are few: when they are used up, messages come in other memory, and are copied. A CPU
+// takes any memory, and has read it when the slot has been started; so that no message waits there for the
+// client's next one, LetOwnersGo copies what a slot has that is not full.
 //
 // Threads: the shard's only.
 #pragma once
@@ -29,10 +30,8 @@ class SlotFill {
   // to hold what they lie in.
   static constexpr std::size_t kMinPieceBytes = 1024;
 
-  // `slot` has been taken, and one start of it takes up to `capacity_bytes`. `piece_memory` is where the
-  // backend takes pieces from.
-  SlotFill(kernels::Slot* slot, std::size_t capacity_bytes, ByteSlice piece_memory)
-      : slot_(slot), capacity_(capacity_bytes), piece_memory_(piece_memory) {}
+  // `slot` has been taken, and one start of it takes up to `capacity_bytes`.
+  SlotFill(kernels::Slot* slot, std::size_t capacity_bytes) : slot_(slot), capacity_(capacity_bytes) {}
 
   kernels::Slot* slot() const { return slot_; }
   std::size_t bytes() const { return bytes_; }
@@ -47,25 +46,25 @@ class SlotFill {
   // Takes the last `byte_count` bytes away, and returns a copy of them.
   std::vector<std::byte> CutTail(std::size_t byte_count);
 
+  // To be called before the client is waited for: holds no owners any more, unless the device keeps pieces.
+  void LetOwnersGo();
+
   // Start the slot on all bytes, as the functions of kernels::Slot do, and return what these returned.
   absl::Status Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element);
   absl::Status StartSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut);
   absl::Status StartStore(const kernels::Memory& memory, std::uint64_t byte_offset);
-  // What must be held until the device has read the bytes; null for nothing. Once.
+  // What must be held until the device has read the bytes; null for nothing. Once, after a start.
   std::shared_ptr<const void> TakeOwners();
 
  private:
-  // Whether the device can read these bytes where they lie.
-  bool IsReadable(ByteSlice bytes) const;
+  bool IsStaged(ByteSlice piece) const;
   // Whether they follow the last piece in the memory of the same owner.
   bool Continues(ByteSlice bytes, const std::shared_ptr<const void>& owner) const;
   void Copy(ByteSlice bytes);
 
   kernels::Slot* slot_;
   std::size_t capacity_;
-  ByteSlice piece_memory_;
   std::size_t bytes_ = 0;
-  std::size_t staged_ = 0;  // of them, those in staging()
   std::vector<kernels::HostPiece> pieces_;
   std::vector<std::shared_ptr<const void>> owners_;  // each once, for neighbours come from one message
 };

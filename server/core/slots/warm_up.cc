@@ -102,7 +102,7 @@ absl::Status CallForLargeMatrices(OtherCalls& calls, kernels::ReductionSpec spec
 
 }  // namespace
 
-absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool takes_pieces, const Clock& clock, int& calls) {
+absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool opens_pieces, const Clock& clock, int& calls) {
   OtherCalls others(slot, clock, calls);
   // Zeros are numbers of every type.
   std::fill(slot.staging().begin(), slot.staging().end(), std::byte{0});
@@ -117,7 +117,7 @@ absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool takes_pieces, const Cloc
       if (!status.ok()) return status;
     }
   }
-  if (!takes_pieces) return absl::OkStatus();
+  if (!opens_pieces) return absl::OkStatus();
   kernels::ReductionSpec sum;
   sum.operators = {"sum"};
   sum.element_type = kernels::ElementType::kFloat32;

@@ -23,6 +23,6 @@ inline constexpr std::uint64_t kAnyModulus = 97;
 // entry over matrices, over segments, and all of that and scalars where NaN is ignored; over matrices as a
 // whole, of each dimension above kMaxFixedDimension; and a sum of pieces, where the backend takes them.
 // `calls` is how many calls that were. The error of a slot that fails, as Crossovers::Measure has it.
-absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool takes_pieces, const Clock& clock, int& calls);
+absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool opens_pieces, const Clock& clock, int& calls);
 
 }  // namespace warpfold::server

@@ -113,6 +113,11 @@ absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemo
 }  // namespace
 
 absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& spec) {
+  // An option of a later version must not be passed over: without it the value would be another one.
+  if (const auto& unknown = spec.GetReflection()->GetUnknownFields(spec); !unknown.empty()) {
+    return BadHeader(
+        "spec", absl::StrCat("has field ", unknown.field(0).number(), ", which this server does not know"));
+  }
   kernels::ReductionSpec result;
   if (absl::Status status = AddOperators(spec, &result); !status.ok()) return status;
   const absl::StatusOr<ElementLayout> layout =

@@ -31,8 +31,9 @@ class MemoryTest : public testing::Test {
 // A server adds this up before there are slots, and the sum is what it says it may take.
 TEST_F(MemoryTest, ASlotTakesWhatIsCounted) {
   Fault fault;
+  const std::span<const std::byte> no_pieces;
   for (const std::size_t slot_bytes : {std::size_t{64} << 10, kDefaultSlotBytes, std::size_t{64} << 20}) {
-    const auto slot = MakeCudaSlot({}, slot_bytes, fault);
+    const auto slot = MakeCudaSlot({}, slot_bytes, no_pieces, fault);
     ASSERT_TRUE(slot.ok()) << slot.status();
     const SlotMemory counted = MemoryOfSlot(slot_bytes);
     EXPECT_EQ(Shim::Get().BytesOf(Shim::Kind::kHostMemory), counted.host_bytes);

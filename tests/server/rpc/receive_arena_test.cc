@@ -163,7 +163,7 @@ TEST_F(ReceivingTest, BlocksStayWhileTheDeviceReadsThem) {
   EXPECT_GT(backend_.behaviour.piece_starts, piece_starts);
   context.TryCancel();
   EXPECT_FALSE(writer->Finish().ok());
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   EXPECT_LT(AllBlocks(Receiving()).blocks().size(), kBlocks);
   backend_.behaviour.SetBlocked(false);
   Await([&] { return server_->slots().free == backend_.slots().size(); });

@@ -44,7 +44,7 @@ TEST_F(RpcTest, WhoAsksHearsOfItsAdmissionBeforeItSendsAnything) {
   EXPECT_EQ(response_.reduction().results(0).int64_value(), 200'000);
   EXPECT_TRUE(calls[0]->Finish().ok());
   for (const auto& call : calls) call->context().TryCancel();
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   ExpectUnharmed();
 }
 

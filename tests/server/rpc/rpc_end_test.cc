@@ -32,7 +32,7 @@ TEST_F(RpcTest, AClientThatVanishes) {
     EXPECT_EQ(writer->Finish().error_code(), grpc::CANCELLED);
   }
   backend_.behaviour.SetBlocked(false);
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   ExpectUnharmed();
 }
 
@@ -43,7 +43,7 @@ TEST_F(RpcTest, ADeadlineInTheMiddle) {
   writer->Write(Header({v1::OPERATOR_SUM}));
   writer->Write(Chunk(std::vector<char>(1000)));
   EXPECT_EQ(writer->Finish().error_code(), grpc::DEADLINE_EXCEEDED);
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   ExpectUnharmed();
 }
 
@@ -77,7 +77,7 @@ TEST_F(RpcTest, ADeadlineWhileItWaitsForASlot) {
   Await([&] { return server_->slots().waiting == 1; });
   AdvanceClock(2 * 24 * 3600);  // gRPC rounds up what it sends of a deadline
   EXPECT_EQ(Reason(writer->Finish()), "DEADLINE");
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   backend_.behaviour.SetBlocked(false);
   Await([&] { return server_->slots().free == backend_.slots().size(); });
   ExpectUnharmed();
@@ -96,7 +96,7 @@ TEST_F(RpcTest, TheIdleLimit) {
   grpc::ClientContext context;
   const Writer writer = stub_->Reduce(&context, &response_);
   writer->Write(Header({v1::OPERATOR_SUM}));
-  Await([&] { return server_->reductions_in_progress() == 1; });
+  Await([&] { return server_->in_progress() == 1; });
   const grpc::Status status = WhileTimePasses(11, [&] { return writer->Finish(); });
   EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
   EXPECT_EQ(Reason(status), "IDLE");
@@ -143,7 +143,7 @@ TEST_F(RpcTest, TheDurationLimit) {
   EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
   EXPECT_EQ(Reason(status), "DURATION");
   backend_.behaviour.SetBlocked(false);
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   ExpectUnharmed();
 }
 
@@ -153,7 +153,7 @@ TEST_F(RpcTest, DrainLetsReductionsFinishAndRefusesNewOnes) {
   const std::vector<v1::ReduceRequest> requests = GoodRequests();
   writer->Write(requests[0]);
   writer->Write(requests[1]);
-  Await([&] { return server_->reductions_in_progress() == 1; });
+  Await([&] { return server_->in_progress() == 1; });
   std::thread drain([&] { server_->Drain(absl::InfiniteDuration()); });
   // Refused as soon as the drain has begun; until then it is a reduction like any other.
   Await([&] {
@@ -190,7 +190,7 @@ TEST_F(RpcTest, DrainLetsStripesBeMerged) {
   for (std::size_t i = 1; i < requests.size(); ++i) writer->Write(requests[i]);
   writer->WritesDone();
   EXPECT_TRUE(writer->Finish().ok());
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
 
   v1::MergeRequest merge;
   *merge.mutable_spec() = requests[0].header().spec();
@@ -209,7 +209,7 @@ TEST_F(RpcTest, DrainStopsWhatDoesNotFinish) {
   grpc::ClientContext context;
   const Writer writer = stub_->Reduce(&context, &response_);
   writer->Write(Header({v1::OPERATOR_SUM}));
-  Await([&] { return server_->reductions_in_progress() == 1; });
+  Await([&] { return server_->in_progress() == 1; });
   server_->Drain(absl::ZeroDuration());
   const grpc::Status status = writer->Finish();
   EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
@@ -244,7 +244,7 @@ TEST_F(RpcTest, DrainEndsAllMethodsWithItsReason) {
     calls.push_back(
         std::make_unique<RawCall>(channel_, std::string("/warpfold.v1.ReductionService/") + method));
   }
-  Await([&] { return server_->reductions_in_progress() == 2; });
+  Await([&] { return server_->in_progress() == 2; });
   server_->Drain(absl::ZeroDuration());
   for (const auto& call : calls) {
     const grpc::Status status = call->Finish();
@@ -261,7 +261,7 @@ TEST_F(RpcTest, DrainWaitsForSlowUploadsAndEndsThemWithItsReason) {
     uploads.push_back(
         std::make_unique<RawCall>(channel_, std::string("/warpfold.v1.ReductionService/") + method));
   }
-  Await([&] { return server_->reductions_in_progress() == 2; });
+  Await([&] { return server_->in_progress() == 2; });
   std::atomic<bool> drained = false;
   std::thread drain([&] {
     server_->Drain(absl::Seconds(kDrainSeconds));
@@ -271,7 +271,7 @@ TEST_F(RpcTest, DrainWaitsForSlowUploadsAndEndsThemWithItsReason) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // in which a drain without a grace ends them
   AdvanceClock(kDrainSeconds - 1);
   server_->slots();  // waits for each shard
-  EXPECT_EQ(server_->reductions_in_progress(), 2);
+  EXPECT_EQ(server_->in_progress(), 2);
   EXPECT_FALSE(drained);
   AdvanceClock(1);
   for (const auto& upload : uploads) {

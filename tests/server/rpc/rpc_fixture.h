@@ -84,7 +84,7 @@ class RpcTest : public testing::Test {
     const grpc::Status status = Reduce(GoodRequests());
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(response_.reduction().results(0).int64_value(), 200'000);
-    Await([&] { return server_->reductions_in_progress() == 0; });
+    Await([&] { return server_->in_progress() == 0; });
     ExpectNothingHeld();
   }
 

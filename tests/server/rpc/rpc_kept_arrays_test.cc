@@ -128,7 +128,7 @@ TEST_F(ElsewhereTest, DeletedWhileItIsRead) {
   EXPECT_LT(List().free_bytes(), kPoolBytes) << "freed under a reader";
   context.TryCancel();
   EXPECT_FALSE(writer->Finish().ok());
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   EXPECT_LT(List().free_bytes(), kPoolBytes) << "freed under the device";
   backend_.behaviour.SetBlocked(false);
   Await([&] { return List().free_bytes() == kPoolBytes; });
@@ -183,7 +183,7 @@ TEST_F(ElsewhereTest, AnArrayThatIsReadDoesNotExpire) {
   EXPECT_EQ(Get(put_.token()).expires_in_seconds(), kSeconds);
   backend_.behaviour.SetBlocked(false);
   ASSERT_TRUE(writer->Finish().ok());
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   AdvanceClock(kSeconds - 1);
   EXPECT_EQ(Get(put_.token()).expires_in_seconds(), 1);
   AdvanceClock(1);

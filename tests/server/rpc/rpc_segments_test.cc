@@ -262,7 +262,7 @@ TEST_F(SegmentsRpcTest, AClientThatTakesNoResults) {
   // besides fills the windows of the connection, which a newer gRPC makes larger.
   EXPECT_LT(written, 200);
   WhileTimePasses(1, [&] {
-    Await([&] { return server_->reductions_in_progress() == 0; });
+    Await([&] { return server_->in_progress() == 0; });
     return true;
   });
   v1::ReduceSegmentsResponse response;

@@ -70,7 +70,7 @@ TEST_F(RpcTest, TheLogNamesTheRequest) {
     grpc::ClientContext context;
     static_cast<void>(stub_->ReduceArray(&context, array, &array_response));
   }
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   // The line follows the answer and the end of the reduction.
   server_.reset();
   FlushLog();
@@ -114,7 +114,7 @@ TEST_F(RpcTest, ManyStreamsAtOnceWithRandomCancels) {
     });
   }
   for (std::thread& client : clients) client.join();
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   ExpectUnharmed();
 }
 
@@ -177,7 +177,7 @@ TEST_F(RpcTest, AMergeIsAdmittedWhereStripesFillTheServer) {
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     writers.push_back(stub_->Reduce(contexts.back().get(), &response_));
   }
-  Await([&] { return server_->reductions_in_progress() == kLimits.max_concurrent_reductions; });
+  Await([&] { return server_->in_progress() == kLimits.max_concurrent_reductions; });
   grpc::ClientContext context;
   v1::MergeResponse merged;
   const grpc::Status status = stub_->Merge(&context, merge, &merged);
@@ -185,7 +185,7 @@ TEST_F(RpcTest, AMergeIsAdmittedWhereStripesFillTheServer) {
   EXPECT_EQ(merged.reduction().results(0).int64_value(), 6);
   for (const auto& each : contexts) each->TryCancel();
   for (const Writer& writer : writers) writer->Finish();
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   ExpectUnharmed();
 }
 
@@ -220,7 +220,7 @@ TEST_F(RpcTest, TooManyReductions) {
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     writers.push_back(stub_->Reduce(contexts.back().get(), &response_));
   }
-  Await([&] { return server_->reductions_in_progress() == kLimits.max_concurrent_reductions; });
+  Await([&] { return server_->in_progress() == kLimits.max_concurrent_reductions; });
   const grpc::Status refused = Reduce({Header({v1::OPERATOR_SUM})}, false);
   EXPECT_EQ(refused.error_code(), grpc::RESOURCE_EXHAUSTED);
   EXPECT_EQ(Reason(refused), "TOO_MANY_REDUCTIONS");
@@ -228,7 +228,7 @@ TEST_F(RpcTest, TooManyReductions) {
     writer->WritesDone();
     EXPECT_EQ(Reason(writer->Finish()), "NO_COMMIT");
   }
-  Await([&] { return server_->reductions_in_progress() == 0; });
+  Await([&] { return server_->in_progress() == 0; });
   ExpectUnharmed();
 }
 
@@ -252,7 +252,7 @@ TEST_F(RpcTest, HealthIsCheckedAndWatched) {
   // it has received and not yet read.
   grpc::ClientContext context;
   const Writer reduction = stub_->Reduce(&context, &response_);
-  Await([&] { return server_->reductions_in_progress() == 1; });
+  Await([&] { return server_->in_progress() == 1; });
   std::thread drain([&] { server_->Drain(absl::InfiniteDuration()); });
   EXPECT_TRUE(watch.Read(&answer));
   EXPECT_EQ(answer, kNotServing);

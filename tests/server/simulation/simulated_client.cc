@@ -185,7 +185,8 @@ void SimulatedClient::Check() {
 
 bool SimulatedClient::IsMessageLetGo() const {
   const SlotPool& slots = shard_.slots();
-  const bool has_pieces = !shard_.service().backend.piece_memory().empty() && slots.free() < slots.size();
+  const bool keeps_pieces = shard_.service().backend.slots().front()->KeepsPieces();
+  const bool has_pieces = keeps_pieces && slots.free() < slots.size();
   return message_.expired() || has_pieces;
 }
 

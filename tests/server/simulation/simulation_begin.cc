@@ -41,6 +41,8 @@ class World::WatchedSlot : public kernels::Slot {
     }
     return Watch(reduction, [&] { return slot_.Start(reduction, first_element, element_count); });
   }
+  bool Reads(kernels::HostPiece bytes) const override { return slot_.Reads(bytes); }
+  bool KeepsPieces() const override { return slot_.KeepsPieces(); }
   absl::Status StartPieces(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const kernels::HostPiece> pieces) override {
     return Watch(reduction,
@@ -117,6 +119,7 @@ World::World(std::uint64_t seed)
       may_hang_(OneIn(random_, 8)) {
   service_.cpu_crossover_bytes = OneIn(random_, 3) ? Below(random_, 5) * kLeafBytes : 0;
   if (OneIn(random_, 2)) static_cast<void>(backend_.OpenPieces(heap_.memory()));
+  backend_.behaviour.keeps_pieces = OneIn(random_, 2);
   service_.observer = &counter_;
   service_.reflection = true;
   ledger_.has_turns_at_once = OneIn(random_, 2);

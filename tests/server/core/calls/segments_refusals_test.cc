@@ -50,6 +50,13 @@ TEST_F(SegmentsTest, LengthsThatDoNotFit) {
   counted[0].mutable_header()->set_expected_segment_count(3);
   counted[0].mutable_header()->set_expected_element_count(12);
   EXPECT_EQ(ReasonOf(counted), "");
+  // Before the commit.
+  auto rows = Array({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT8, {2, 2, 2}).Requests();
+  rows[0].mutable_header()->set_segment_length(2);
+  rows.erase(rows.begin() + 1);  // the lengths
+  rows.pop_back();
+  rows[0].mutable_header()->set_expected_segment_count(2);
+  EXPECT_EQ(ReasonOf(rows), "COUNT_MISMATCH");
   for (const int beyond : {-1, 0, 1}) {
     auto far_ahead = good;
     far_ahead[1].mutable_lengths()->set_lengths(std::string((kMaxLengthsAhead + beyond) * 8, '\0'));

@@ -63,7 +63,7 @@ class Devices {
     array_ = service_.residents.Reserve(request, service_.clock()).value();
     // Of bytes, so that tests may name any range as any type.
     auto bytes = std::make_shared<const NamedMemory>(array_->parts());
-    ArrayWriter writer(PartySlots(pool_), bytes, {}, [] {});
+    ArrayWriter writer(PartySlots(pool_), bytes, [] {});
     for (std::size_t at = 0; at < data.size(); at += 10'007) {
       ByteSlice chunk = AsBytes(data).subspan(at, std::min<std::size_t>(10'007, data.size() - at));
       while (!chunk.empty()) {

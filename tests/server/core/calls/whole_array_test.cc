@@ -124,6 +124,18 @@ TEST_F(WholeArrayTest, ASpecThatIsRefusedIsRefusedAgain) {
   EXPECT_EQ(plans_.size(), 0u);
 }
 
+// It might change the value. Elsewhere unknown fields are passed over, as ever.
+TEST_F(WholeArrayTest, AnOptionOfALaterVersionIsRefused) {
+  v1::ReduceArrayRequest request = RequestOf(SpecOf({v1::OPERATOR_SUM}), {1, 2});
+  v1::ReductionSpec& spec = *request.mutable_spec();
+  spec.GetReflection()->MutableUnknownFields(&spec)->AddVarint(99, 1);
+  for (int round = 0; round < 2; ++round) ExpectError(request, "BAD_HEADER");
+  EXPECT_NE(Run(request).status().message().find("field 99"), absl::string_view::npos);
+  spec.DiscardUnknownFields();
+  request.GetReflection()->MutableUnknownFields(&request)->AddVarint(99, 1);
+  ExpectValue(request, 3);
+}
+
 TEST_F(WholeArrayTest, FewPlansAreKept) {
   auto request = RequestOf(SpecOf({v1::OPERATOR_SUM, v1::OPERATOR_VARIANCE}), {3, 4});
   for (int ddof = 1; ddof < 100; ++ddof) {

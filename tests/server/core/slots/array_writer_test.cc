@@ -55,7 +55,7 @@ TEST_F(ArrayWriterTest, AnyMixtureOfPiecesAndCopiesArrives) {
     std::string data(1 + random_() % (6 * kSlotBytes), '\0');
     for (char& byte : data) byte = static_cast<char>(random_());
     const auto memory = Memory(data.size());
-    ArrayWriter writer(PartySlots(pool_), memory, heap_.memory(), [] {});
+    ArrayWriter writer(PartySlots(pool_), memory, [] {});
     for (std::size_t at = 0; at < data.size();) {
       const std::size_t n = std::min<std::size_t>(1 + random_() % 9000, data.size() - at);
       const Message message = random_() % 2 == 0 ? MessageOf(data.substr(at, n))
@@ -78,7 +78,7 @@ TEST_F(ArrayWriterTest, AMessageIsHeldUntilTheDeviceHasReadIt) {
   backend_.behaviour.SetBlocked(true);
   const std::string data(8000, 'x');
   const auto memory = Memory(data.size());
-  ArrayWriter writer(PartySlots(pool_), memory, heap_.memory(), [] {});
+  ArrayWriter writer(PartySlots(pool_), memory, [] {});
   {
     const Message message = heap_.MessageIn(data, {}, 1);
     Append(writer, message.slices.front(), message.owner);
@@ -95,7 +95,7 @@ TEST_F(ArrayWriterTest, AMessageIsHeldUntilTheDeviceHasReadIt) {
 TEST_F(ArrayWriterTest, AnArrayThatTheDeviceFailedToStoreIsNotThere) {
   backend_.behaviour.SetBlocked(true);
   const auto memory = Memory(kSlotBytes);
-  ArrayWriter writer(PartySlots(pool_), memory, heap_.memory(), [] {});
+  ArrayWriter writer(PartySlots(pool_), memory, [] {});
   const std::string data(kSlotBytes, 'x');
   Append(writer, AsBytes(data), nullptr);
   EXPECT_FALSE(writer.TryFinish().value());
@@ -112,7 +112,7 @@ TEST_F(ArrayWriterTest, WhileOthersWaitNobodyKeepsASlotForItsClient) {
   CountingHolder others;
   for (const bool others_wait : {false, true}) {
     kernels::Slot* const kept = pool_.Take(others);
-    ArrayWriter writer(PartySlots(pool_), memory, heap_.memory(), [] {});
+    ArrayWriter writer(PartySlots(pool_), memory, [] {});
     const std::string data(1000, 'x');
     Append(writer, AsBytes(data), nullptr);
     EXPECT_EQ(pool_.free(), 0u);

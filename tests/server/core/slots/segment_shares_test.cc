@@ -70,7 +70,7 @@ double ShareOf(std::uint64_t segment_bytes, int slot_count) {
   SlotPool pool(of_share);
   std::function<void()> wake[3] = {[] {}, [] {}, [] {}};
   const ArrayReducer::Options endless = {.reduction = Sum(), .least_bytes = std::uint64_t{1} << 40};
-  ArraySegmentReducer segments(PartySlots(pool, "a"), kNoTime, Sum(), segment_bytes, {}, [&] { wake[0](); });
+  ArraySegmentReducer segments(PartySlots(pool, "a"), kNoTime, Sum(), segment_bytes, [&] { wake[0](); });
   ArrayReducer array(PartySlots(pool, "b"), kNoTime, endless, [&] { wake[1](); });
   ArrayReducer third(PartySlots(pool, "c"), kNoTime, endless, [&] { wake[2](); });
   Sender senders[] = {Sender(segments), Sender(array), Sender(third)};
@@ -116,7 +116,7 @@ TEST(LongSegmentsTest, ReducersOfThoseThatAreFinishedAreFreed) {
   FakeBehaviour device;
   FakeSlot slot(device, kBytes, 0);
   SlotPool pool({&slot});
-  ArraySegmentReducer segments(PartySlots(pool, "a"), kNoTime, Sum(), 2 * kBytes, {}, [] {});
+  ArraySegmentReducer segments(PartySlots(pool, "a"), kNoTime, Sum(), 2 * kBytes, [] {});
   const std::vector<std::byte> segment(2 * kBytes);
   const auto send = [&](int count) {
     for (int i = 0; i < count; ++i) {

@@ -89,7 +89,7 @@ class FillingTest : public testing::Test {
   const std::shared_ptr<const void> other_ = std::make_shared<int>(2);
   FakeBehaviour behaviour_;
   RecordingSlot slot_{behaviour_, 64 << 10, 0};
-  SlotFill fill_{&slot_, 64 << 10, PieceMemory()};
+  SlotFill fill_{&slot_, 64 << 10};
   std::vector<std::byte> expected_;
 };
 
@@ -119,14 +119,14 @@ TEST_F(FillingTest, BytesElsewhereAreAPieceIfThereAreEnoughOfThem) {
   Append(Bytes(0, 2000), message_);
   Append(Bytes(2004, kLeast), message_);
   Append(Bytes(1000, kLeast - 1), message_);
-  EXPECT_EQ(slot_.staging()[0], memory_[1000]);
+  EXPECT_EQ(slot_.staging()[2000 + kLeast], memory_[1000]);
   EXPECT_EQ(Started(), std::vector<std::size_t>({2000, kLeast, kLeast - 1}));
 }
 
 TEST_F(FillingTest, WhatTheDeviceCannotReadIsCopied) {
   Append(Bytes(kReadable - 2000, 2000), message_);
   Append(Bytes(kReadable, 2000), message_);
-  EXPECT_EQ(slot_.staging()[0], memory_[kReadable]);
+  EXPECT_EQ(slot_.staging()[2000], memory_[kReadable]);
   EXPECT_EQ(Started(), std::vector<std::size_t>({2000, 2000}));
 }
 
@@ -140,24 +140,15 @@ TEST_F(FillingTest, CopiesAreNoPieceThatOthersBelongTo) {
 
 // The backend knows the two as different memories.
 TEST_F(FillingTest, AMessageThatLiesBehindTheStagingBufferIsAnotherPiece) {
-  NeighbourSlot slot(behaviour_, std::span(memory_).first(500));
-  const ByteSlice readable = Bytes(500, 5000);
-  SlotFill fill(&slot, 10'000, readable);
-  fill.Append(readable.subspan(3000, 2000), message_);
+  NeighbourSlot slot(behaviour_, std::span(memory_).first(2500));
+  const ByteSlice readable = Bytes(2500, 7500);
+  behaviour_.piece_memory = readable;
+  SlotFill fill(&slot, 10'000);
+  fill.Append(readable.subspan(5000, 2000), message_);
   fill.Append(Bytes(60'000, 500), nullptr);
   fill.Append(readable.first(2000), message_);
   EXPECT_TRUE(fill.Start(SumOfBytes(), 0).ok());
   EXPECT_EQ(slot.sizes(), std::vector<std::size_t>({2000, 500, 2000}));
-}
-
-TEST_F(FillingTest, ACopyBehindTheMessageIsAnotherPieceToo) {
-  NeighbourSlot slot(behaviour_, std::span(memory_).subspan(5000, 500));
-  SlotFill fill(&slot, 10'000, Bytes(0, 5000));
-  fill.Append(Bytes(3000, 2000), message_);
-  fill.Append(Bytes(60'000, 300), nullptr);
-  fill.Append(Bytes(61'000, 200), nullptr);
-  EXPECT_TRUE(fill.Start(SumOfBytes(), 0).ok());
-  EXPECT_EQ(slot.sizes(), std::vector<std::size_t>({2000, 500}));
 }
 
 TEST_F(FillingTest, TheOwnerIsHeldOnceForAllItsBytes) {
@@ -170,7 +161,7 @@ TEST_F(FillingTest, TheOwnerIsHeldOnceForAllItsBytes) {
 }
 
 TEST_F(FillingTest, ItIsFullWithAsManyPiecesAsASlotTakes) {
-  SlotFill fill(&slot_, 2 * kLeast * kernels::Slot::kMaxPieces, PieceMemory());
+  SlotFill fill(&slot_, 2 * kLeast * kernels::Slot::kMaxPieces);
   for (std::size_t i = 0; i < kernels::Slot::kMaxPieces; ++i) {
     ASSERT_FALSE(fill.is_full()) << i;
     fill.Append(Bytes(0, kLeast), i % 2 == 0 ? message_ : other_);
@@ -187,6 +178,39 @@ TEST_F(FillingTest, ATailIsCutOutOfAPieceOfManyParts) {
   expected_.erase(expected_.end() - 150, expected_.end());
   EXPECT_TRUE(std::ranges::equal(tail, Bytes(4950, 150)));
   EXPECT_EQ(Started(), std::vector<std::size_t>({1000, 2950}));
+}
+
+// As on a CPU, which has read them when the slot has been started.
+TEST_F(FillingTest, ADeviceThatKeepsNoPiecesHoldsNoOwners) {
+  behaviour_.keeps_pieces = false;
+  Append(Bytes(0, 5000), message_);
+  EXPECT_EQ(message_.use_count(), 2);
+  EXPECT_EQ(Started(), std::vector<std::size_t>({5000}));
+  EXPECT_EQ(fill_.TakeOwners(), nullptr);
+}
+
+TEST_F(FillingTest, OwnersAreLetGoWhereTheDeviceKeepsNoPieces) {
+  behaviour_.keeps_pieces = false;
+  Append(Bytes(0, 5000), message_);
+  Append(Bytes(20'000, 100), nullptr);
+  Append(Bytes(9'000, 2000), other_);
+  fill_.LetOwnersGo();
+  EXPECT_EQ(message_.use_count(), 1);
+  EXPECT_EQ(other_.use_count(), 1);
+  EXPECT_TRUE(std::ranges::equal(std::span(slot_.staging()).first(7100), expected_));
+  const std::vector<std::byte> tail = fill_.CutTail(50);
+  expected_.erase(expected_.end() - 50, expected_.end());
+  EXPECT_TRUE(std::ranges::equal(tail, Bytes(10'950, 50)));
+  Append(Bytes(30'000, 2000), message_);
+  EXPECT_EQ(message_.use_count(), 2);
+  EXPECT_EQ(Started(), std::vector<std::size_t>({7050, 2000}));
+}
+
+TEST_F(FillingTest, OwnersStayWhereTheDeviceKeepsPieces) {
+  Append(Bytes(0, 5000), message_);
+  fill_.LetOwnersGo();
+  EXPECT_EQ(message_.use_count(), 2);
+  EXPECT_EQ(Started(), std::vector<std::size_t>({5000}));
 }
 
 // All bytes belong to a segment that is not complete, and those before it are empty: a slot takes no list of
