@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an array is made of, and what to compute of it.
+// What an array is made of, and what to compute from it.
 #pragma once
 
 #include <concepts>
@@ -18,7 +18,7 @@
 
 namespace warpfold {
 
-// Floats of 16 bits as C++ elements: IEEE 754 binary16, and the upper half of a binary32.
+// 16-bit floats as C++ elements: IEEE 754 binary16, and the upper half of a binary32.
 struct Float16 {
   std::uint16_t bits = 0;
 };
@@ -72,30 +72,31 @@ struct MatrixShape {
 
 // What to compute. docs/operators.md describes each operator.
 struct Spec {
-  // Names, as "sum"; one to 16, without repetition, all computed over one pass of the data.
+  // Names such as "sum"; one to 16, without repetition, all computed in one pass over the data.
   std::vector<std::string> operators = {};
   // Absent for an array of scalars.
   std::optional<MatrixShape> matrix_shape = std::nullopt;
-  // Where the exact integer value does not fit: true for two's complement in the element type, which sum,
-  // product, sum_of_squares and describe can answer; false for OUT_OF_RANGE, which is refused of operators
-  // that always wrap, matrix_product and affine_compose; absent for what the operator does by itself:
-  // OUT_OF_RANGE, but of those two.
+  // What happens if the exact integer value does not fit: true for two's complement in the element type,
+  // which sum, product, sum_of_squares and describe support; false for OUT_OF_RANGE, which is rejected for
+  // operators that always wrap, matrix_product and affine_compose; absent for the operator's default:
+  // OUT_OF_RANGE, except for those two.
   std::optional<bool> wrap_overflow = std::nullopt;
-  // Float operators: as if the NaN elements were not there.
+  // Float operators: treat NaN elements as if they were not there.
   bool ignore_nan = false;
   // matrix_product and affine_compose over integers: compute modulo this, 2 to the largest value of the type.
   std::optional<std::uint64_t> modulus = std::nullopt;
-  // variance, stddev and describe: the divisor is the count less this, which is finite, not negative
-  // and need not be whole; NaN if nothing is left. The array API calls it the correction.
+  // variance, stddev and describe: the divisor is the count minus this, which must be finite and not
+  // negative, but need not be whole; the result is NaN if nothing is left. The array API calls it the
+  // correction.
   double ddof = 0;
-  // One of the server's algorithms (docs/textbook.md), as "last_block", on one stream; empty for the
+  // One of the server's algorithms (docs/textbook.md), such as "last_block", on one stream; empty for the
   // canonical reduction.
   std::string algorithm = {};
 };
 
-// Writes bytes [offset, offset + buffer.size()) of the array, little-endian and row-major, to buffer: whole
-// numbers always, but not whole matrices.
-// Called from as many threads as there are streams, in any order, and again after a retry.
+// Writes bytes [offset, offset + buffer.size()) of the array, little-endian and row-major, to buffer: always
+// whole numbers, but not always whole matrices. Called from as many threads as there are streams, in any
+// order, and again after a retry.
 using Generator = std::function<void(std::uint64_t offset, std::span<std::byte> buffer)>;
 
 }  // namespace warpfold

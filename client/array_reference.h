@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays that the server can read without a wire: kept in its device's memory (Client::Put), or in memory
-// that was registered with it (shared_memory.h).
+// Arrays that the server can read without receiving them: they are kept in its device's memory (Client::Put),
+// or lie in memory that was registered with it (shared_memory.h).
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,16 @@ struct ArrayReference {
 
 // How to keep an array.
 struct PutOptions {
-  // How long after its last use it stays; zero: as the server has it. INVALID_ARGUMENT for less.
+  // How long the array stays after its last use; zero: the server's default. INVALID_ARGUMENT for less.
   absl::Duration time_to_live = absl::ZeroDuration();
-  // Whose it is, for quotas and lists; at most 128 printable ASCII characters.
+  // The owner, for quotas and lists; at most 128 printable ASCII characters.
   std::string owner = {};
 };
 
-// An array in the server's device memory. It stays there when this is destroyed: Client::DeleteArray ends it.
+// An array in the server's device memory. It stays there when this object is destroyed: Client::DeleteArray
+// deletes it.
 struct ResidentArray {
-  // 16 random bytes, not text; empty in a list. Who has it may reduce and delete the array.
+  // 16 random bytes, not text; empty in a list. Anyone who has it may reduce and delete the array.
   std::string token;
   std::uint64_t id = 0;
   std::string owner;

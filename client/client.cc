@@ -30,10 +30,10 @@ namespace {
 
 constexpr int kMaxConnections = 64;
 
-// Seeding a generator costs a microsecond, so only arrays that go in several parts get a name.
+// Seeding a generator costs a microsecond, so only arrays that are sent in several parts get a name.
 std::string RandomName() { return absl::StrCat(absl::Hex(absl::Uniform<std::uint64_t>(absl::BitGen()))); }
 
-// Asks the only target, as often as a call may be tried. once(connection, deadline, interrupts) is an
+// Calls the only target, as often as a call may be tried. once(connection, deadline, interrupts) is an
 // attempt.
 template <typename Once>
 auto AskTheOne(Targets& targets, const ClientOptions& client_options, const CallOptions& options,
@@ -216,7 +216,7 @@ absl::Status Client::DeleteArray(const std::string& token, const CallOptions& op
   bool may_be_done = false;
   const auto once = [&](const Connection& connection, absl::Time deadline, const Interrupts& interrupts) {
     absl::Status status = SendDelete(token, connection, deadline, interrupts);
-    // The answer to an attempt before this one may have been lost.
+    // The response to an earlier attempt may have been lost.
     if (may_be_done && absl::IsNotFound(status)) return absl::OkStatus();
     may_be_done = may_be_done || absl::IsUnavailable(status);
     return status;

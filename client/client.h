@@ -7,56 +7,60 @@
 //   std::vector<std::int32_t> values = {3, 1, 4, 1, 5};
 //   absl::StatusOr<std::int64_t> sum = client.Reduce(warpfold::kSum, values);
 //
-// and, for several operators over one pass of the data,
+// and, for several operators in one pass over the data,
 //
 //   absl::StatusOr<warpfold::Reduction> all = client.Reduce({.operators = {"min", "argmax"}}, values);
 //
 // Memory: arrays are sent from the caller's memory without a copy. It must not change until the call
-// returns; after that the client holds nothing of it, whatever the outcome. An array in a mapped file that
-// was cut is INVALID_ARGUMENT where the system reads it: sent as it is, without TLS. Other calls on its
-// connection are UNAVAILABLE, or tried again. Where the client must read it itself, as for TLS, a checksum or
-// the border of a part's pieces, this process gets SIGBUS, as whoever reads such memory does.
+// returns; after that the client keeps no reference to it, whatever the outcome. For an array in a mapped
+// file that was truncated, the call returns INVALID_ARGUMENT if the system reads the memory: if it is sent as
+// it is, without TLS. Other calls on that connection return UNAVAILABLE, or are retried. If the client must
+// read it itself, as for TLS, a checksum or the border between a part's pieces, this process gets SIGBUS,
+// like any process that reads such memory.
 //
-// Streams: an array of 8 MiB or more is cut into shares, which as many connections as the servers advise take
-// one after another, so that a slow one decides little; their partial states are merged. A connection sends
-// its next share while the server finishes the one before. CallOptions::streams says how many connections.
+// Streams: an array of 8 MiB or more is split into shares. As many connections as the servers advise take the
+// shares one after another, so that a slow connection matters little; the partial states of the shares are
+// merged. A connection sends its next share while the server finishes the previous one. CallOptions::streams
+// says how many connections.
 //
-// Servers: a Client of several sends each share to one of them, and other calls to them in turn. One that
-// does not serve (UNAVAILABLE, as while it drains), or does not let a call connect within 3 s or its timeout,
-// is left out for a second or more while another does. Questions about the servers go to all at once.
+// Servers: a Client of several sends each share to one of them, and other calls to them in turn. A server
+// that does not serve (UNAVAILABLE, for example while it drains), or to which a call cannot connect within 3
+// s or its timeout, is skipped for a second or more while another one serves. Queries about the servers go to
+// all of them at once.
 //
-// Retries: a call that fails with UNAVAILABLE is tried again, with growing pauses or on another server (after
-// DRAINING once by a new connection without a pause, since a name may have several addresses), as long as the
-// server had taken nothing of the array (no chunk was written, or the server said DRAINING) and its data can
-// be sent again: arrays in memory, generated arrays and calls without an array, and a Writer until it is
-// open. A share of an array on several streams, a part of ReducePart and an array of at most 64 KiB without a
-// checksum are sent again even if they were taken (docs/cpp.md has a table). So is a call that a full server
-// refused (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an
-// array has been reduced, and while another call of this client, except for Writers, sends that server an
-// array, until the deadline, unless max_attempts is 1. A share that was refused beside another one of its
-// connection is sent again when that is answered, and from then on each share of the array waits for the one
-// before it. No pause goes beyond the deadline: the last failure is then the answer. A connection that broke
-// is made again by the next call.
+// Retries: a call that fails with UNAVAILABLE is retried, with growing pauses or on another server (after
+// DRAINING once over a new connection without a pause, since a name may have several addresses), if the
+// server had accepted nothing of the array (no chunk was written, or the server said DRAINING) and the data
+// can be sent again: this holds for arrays in memory, generated arrays and calls without an array, and for a
+// Writer until it is open. A share of an array on several streams, a part of ReducePart and an array of at
+// most 64 KiB without a checksum are sent again even if they were accepted (docs/cpp.md has a table). A call
+// that a full server rejected (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS) is retried, too, but not before the time
+// that the server gives; it is retried until the deadline once a share of an array has been reduced, and
+// while another call of this client, except for Writers, sends that server an array, unless max_attempts is
+// 1. A share that was rejected beside another one on its connection is sent again when the other one has
+// finished, and from then on each share of the array waits for the one before it. No pause goes beyond the
+// deadline: the call then returns the last failure. The next call makes a broken connection again.
 //
-// Full servers: who was refused and calls again at once is kept back, so that the server has its threads for
-// those whom it serves. For 5 s after a refusal calls to that server ask first: they send nothing of an array
-// before they are admitted, which costs each a round trip. And a call on a connection whose last call was
-// refused begins when the server said, a second later at most, or at once if its deadline comes before that.
-// Connections that need not wait are taken first, so that callers who are served go on.
+// Full servers: a caller that was rejected and calls again at once is held back, so that the server's threads
+// are free for the callers that it serves. For 5 s after a rejection, calls to that server ask first: they
+// send nothing of an array before they are admitted, which costs each a round trip. And a call on a
+// connection whose last call was rejected begins at the time that the server gave, a second later at most, or
+// at once if its deadline comes before that. Connections that need not wait are used first, so that callers
+// that are served can go on.
 //
-// Answers: INTERNAL for an answer that does not match the request (operators, elements, kinds of values).
+// Answers: INTERNAL for a response that does not match the request (operators, elements, kinds of values).
 //
 // Threads: all methods may be called from any thread at the same time. The destructor must not run
-// before calls have returned and Writers are gone. Processes: gRPC 1.51 does not survive a fork, so a process
-// that was forked must not use its parent's Client, nor one of its own if its parent had one.
+// before calls have returned and Writers are gone. Processes: gRPC 1.51 does not survive a fork, so a forked
+// process must not use its parent's Client, nor create a Client if its parent had one.
 //
-// Speed: a program that sends much, or from many threads, calls TuneGrpc (tune_grpc.h) at the start of main.
+// Speed: a program that sends much data, or sends from many threads, should call TuneGrpc (tune_grpc.h) at
+// the start of main.
 //
-// Callbacks: what a generator, a visitor, on_sent or keep_going throws ends the call, and comes out of the
-// method on the thread that called it, on however many streams the array goes. A Writer is then to be
-// destroyed. A generator or a visitor that is empty is INVALID_ARGUMENT. One that calls the same client with
-// an array of its own may wait until the deadline at a full server: the places are those of the calls around
-// it.
+// Callbacks: an exception from a generator, a visitor, on_sent or keep_going ends the call, and the method
+// throws it on the thread that called it, however many streams the array uses. A Writer must then be
+// destroyed. An empty generator or visitor is INVALID_ARGUMENT. A callback that calls the same client with
+// another array may wait until the deadline at a full server, because the enclosing calls hold the places.
 #pragma once
 
 #include <concepts>
@@ -91,14 +95,14 @@ class Client {
  public:
   Client() : Client(kDefaultTarget) {}
   // Does not block: connections are made when first used. `target` is host:port, unix:/path, or any
-  // other name that gRPC resolves. A name that is empty, without a port, or with one that is none, is told
-  // by the calls: INVALID_ARGUMENT. A template, since a list of two literals is also the begin and the end of
-  // a string.
+  // other name that gRPC resolves. If a name is empty, or has no port or an invalid one, the calls return
+  // INVALID_ARGUMENT. This is a template because a list of two literals could also be the begin and the end
+  // of a string.
   template <std::convertible_to<std::string> Name>
   explicit Client(const Name& target, ClientOptions options = {})
       : Client(std::vector<std::string>{target}, std::move(options)) {}
-  // Several servers of the same v1 API, on which devices and backends does not matter; at least one, else
-  // calls answer INVALID_ARGUMENT.
+  // Several servers of the same v1 API, with any devices and backends; at least one, else calls return
+  // INVALID_ARGUMENT.
   explicit Client(std::vector<std::string> targets, ClientOptions options = {});
   ~Client();
   Client(const Client&) = delete;
@@ -127,14 +131,14 @@ class Client {
                                             const Generator& generator, const CallOptions& options = {});
 
   // Starts an array that arrives piece by piece and whose length need not be known, on one stream:
-  // options.streams must be 1 or 0. Returns once a server has admitted the call, and until then tries
-  // again as other calls do; a server that says nothing for a second is taken for one that has. What is
-  // written then cannot be sent again. The Client must outlive the Writer.
+  // options.streams must be 1 or 0. Returns once a server has admitted the call, and until then retries as
+  // other calls do; a server that sends nothing for a second is assumed to have admitted it. What is written
+  // after that cannot be sent again. The Client must outlive the Writer.
   absl::StatusOr<Writer> OpenWriter(const Spec& spec, ElementType type, const CallOptions& options = {});
 
-  // Reduces elements that the server can read by itself: none of their bytes is sent. The Client must have
-  // one target, since a token belongs to one server. NOT_FOUND (UNKNOWN_MEMORY) if the array or the
-  // registration has ended.
+  // Reduces elements that the server can read itself: none of their bytes is sent. The Client must have one
+  // target, since a token belongs to one server. NOT_FOUND (UNKNOWN_MEMORY) if the array or the registration
+  // has ended.
   absl::StatusOr<Reduction> ReduceReference(const Spec& spec, ElementType type,
                                             const ArrayReference& reference, const CallOptions& options = {});
 
@@ -158,40 +162,41 @@ class Client {
                                                          std::uint64_t byte_count, const Generator& generator,
                                                          const SegmentCut& cut, const SegmentVisitor& visitor,
                                                          const CallOptions& options = {});
-  // Reduces an array that the server can read by itself. For a Client of one target.
+  // Reduces an array that the server can read itself. Only for a Client with one target.
   absl::StatusOr<SegmentSummary> ReduceSegmentsReference(const Spec& spec, ElementType type,
                                                          const ArrayReference& reference,
                                                          const SegmentCut& cut, const SegmentVisitor& visitor,
                                                          const CallOptions& options = {});
   // Runs `reduce`, which calls one of the three functions above with the visitor that it is given, and
-  // answers all results as one table.
+  // returns all results as one table.
   static absl::StatusOr<SegmentTable> CollectSegments(
       const std::function<absl::StatusOr<SegmentSummary>(const SegmentVisitor&)>& reduce);
 
-  // The state of a part of an array, whose elements are those of `pieces`, one behind the other, on one
-  // stream; it is sent again as a share of an array is. `first_element` is the index of its first one in the
-  // whole array, and a multiple of CutElements. The operators need not have a value of this part alone.
+  // The state of a part of an array, whose elements are those of `pieces`, one after the other, sent on one
+  // stream; it is sent again in the same cases as a share of an array. `first_element` is the index of its
+  // first element in the whole array, and a multiple of CutElements. The operators need not have a value for
+  // this part alone.
   absl::StatusOr<PartialState> ReducePart(const Spec& spec, ElementType type, std::uint64_t first_element,
                                           std::span<const std::span<const std::byte>> pieces,
                                           const CallOptions& options = {});
-  // The values of the union of adjacent ranges, in array order, at least one: no gap, no overlap. Ranges of
-  // no elements do not count, wherever they begin, except for the first.
-  // INVALID_ARGUMENT (BAD_STATE) for other states, or if they are not of this spec and type; `ddof` and
-  // `overflow`, which only values depend on, may differ.
+  // The values of the union of adjacent ranges, in array order, at least one: no gap, no overlap. Empty
+  // ranges do not count, wherever they begin, except for the first. INVALID_ARGUMENT (BAD_STATE) for other
+  // states, or if they are not of this spec and type; `ddof` and `overflow`, which only values depend on, may
+  // differ.
   absl::StatusOr<Reduction> Merge(const Spec& spec, ElementType type, std::span<const PartialState> states,
                                   const CallOptions& options = {});
-  // As Merge, but answers the state of the union instead of its values: so many states can be merged in
-  // groups, and then the groups.
+  // As Merge, but returns the state of the union instead of its values: in this way many states can be merged
+  // in groups, and then the groups.
   absl::StatusOr<PartialState> MergeToState(const Spec& spec, ElementType type,
                                             std::span<const PartialState> states,
                                             const CallOptions& options = {});
 
-  // Sends an array once and leaves it in the memory of the server's device, for ReduceReference. For a Client
-  // of one target. `byte_count` of data must be a whole number of elements, matrices where there is a shape.
-  // RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA; ARRAY_TOO_LARGE where no wait makes room for it);
-  // UNIMPLEMENTED (NO_RESIDENT_ARRAYS). A call that ends by `keep_going`, its timeout or a broken connection
-  // may have been served before: what was kept then, and whose token nobody learned, goes at the end of its
-  // time_to_live.
+  // Sends an array once and leaves it in the memory of the server's device, for ReduceReference. Only for a
+  // Client with one target. `byte_count` of data must be a whole number of elements, or of matrices if there
+  // is a shape. RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA; ARRAY_TOO_LARGE if waiting cannot make room
+  // for it); UNIMPLEMENTED (NO_RESIDENT_ARRAYS). A call that ends through `keep_going`, its timeout or a
+  // broken connection may have been served before: the array that was kept then, whose token nobody learned,
+  // is deleted at the end of its time_to_live.
   absl::StatusOr<ResidentArray> PutBytes(ElementType type, std::optional<MatrixShape> matrix_shape,
                                          std::span<const std::byte> data, const PutOptions& put = {},
                                          const CallOptions& options = {});
@@ -207,22 +212,23 @@ class Client {
                     options);
   }
 
-  // What the array of this token is. NOT_FOUND (UNKNOWN_MEMORY).
+  // Describes the array with this token. NOT_FOUND (UNKNOWN_MEMORY).
   absl::StatusOr<ResidentArray> GetArray(const std::string& token, const CallOptions& options = {});
-  // The arrays that the server keeps, without their tokens: of one owner, or of all where it is empty.
+  // The arrays that the server keeps, without their tokens: those of one owner, or all if `owner` is empty.
   absl::StatusOr<std::vector<ResidentArray>> ListArrays(const std::string& owner = "",
                                                         const CallOptions& options = {});
-  // NOT_FOUND (UNKNOWN_MEMORY); but OK where an attempt before it ended with UNAVAILABLE, since that one may
-  // have deleted the array. Reductions that have begun go on.
+  // NOT_FOUND (UNKNOWN_MEMORY); but OK if an earlier attempt ended with UNAVAILABLE, since that one may have
+  // deleted the array. Reductions that have begun go on.
   absl::Status DeleteArray(const std::string& token, const CallOptions& options = {});
 
-  // What the server can do, on which device, and its limits; of several servers, the one that answers first.
+  // What the server can do, on which device, and its limits; with several servers, those of the one that
+  // responds first.
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {});
 
-  // Whether the server takes calls, as its standard health service says; of several servers, whether at least
-  // one does. An error if none answers. If all answer NOT_SERVING, or none is there, they are asked again,
-  // four times within 1.5 s: a server that is restarted answers so, or closes the connection, shortly before
-  // its name leads to another one.
+  // Whether the server accepts calls, according to its standard health service; with several servers, whether
+  // at least one does. An error if none responds. If all report NOT_SERVING, or none is there, they are asked
+  // again, four times within 1.5 s: a server that is restarted reports this, or closes the connection,
+  // shortly before its name leads to another one.
   absl::StatusOr<bool> IsServing(const CallOptions& options = {});
 
  private:
@@ -238,11 +244,12 @@ class Client {
   absl::StatusOr<v1::Reduction> MergeAll(const Spec& spec, ElementType type,
                                          std::span<const PartialState> states, const CallOptions& options,
                                          bool return_state);
-  // A job that begins now, of an array whose size is to be set.
+  // A job that begins now, for an array whose size is set later.
   ReduceJob JobOf(const v1::ReductionSpec& spec, const SliceSource& source, const CallOptions& options) const;
   // At most this many, over all connections to all targets.
   int most_streams() const;
-  // What every call owes before anything is sent; for calls about what stays with one server also that one.
+  // What every call checks before anything is sent; calls about something that stays with one server also
+  // check that there is only one.
   absl::Status CheckCall(const CallOptions& options) const;
   absl::Status CheckCallOfOneTarget(const CallOptions& options) const;
 

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators over scalars as constants, so that the compiler knows the type of the answer:
+// Operators over scalars as constants, so that the compiler knows the type of the result:
 //
 //   absl::StatusOr<std::int64_t> sum = client.Reduce(warpfold::kSum, std::vector<std::int32_t>{1, 2});
 //
-// Those that answer several values have no constant: minmax, describe and max_subarray_sum, and over matrices
-// matrix_product and affine_compose. A Spec names them.
+// Operators that return several values have no constant: minmax, describe and max_subarray_sum, and, over
+// matrices, matrix_product and affine_compose. A Spec names them.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ struct Located {
   friend bool operator==(const Located&, const Located&) = default;
 };
 
-// The type in which the service answers a sum of elements: int64, uint64 or double.
+// The type in which the service returns a sum of elements: int64, uint64 or double.
 template <Element T>
 using Wide = std::conditional_t<FloatElement<T>, double,
                                 std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>>;
 
-// The type in which the service answers an element itself: bool for bool, otherwise Wide<T>.
+// The type in which the service returns an element itself: bool for bool, otherwise Wide<T>.
 template <Element T>
 using Natural = std::conditional_t<std::same_as<T, bool>, bool, Wide<T>>;
 
-// What an operator answers for elements of type T.
+// What an operator returns for elements of type T.
 enum class Answer : std::uint8_t {
   kWide,       // Wide<T>
   kElement,    // Natural<T>

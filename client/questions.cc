@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Client's questions about its servers. All servers are asked at once, since one that is silent must not use
-// up the time in which another would answer.
+// Client's queries about its servers. All servers are asked at once, since a silent server must not use up
+// the time in which another one would respond.
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -20,13 +20,13 @@ namespace {
 
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
 
-// How often health is asked again when all servers say that they do not serve, and after which pause at
-// first; each one is twice as long as the one before. On a busy machine a restart takes half a second.
+// How often health is queried again when all servers report that they do not serve, and the first pause; each
+// later pause is twice as long as the one before. On a busy machine a restart takes half a second.
 constexpr int kAskedAgain = 4;
 constexpr absl::Duration kPauseOfLeaving = absl::Milliseconds(100);
 
-// Whether any target serves, or the first error where none answered. Each is asked after `pause`, in which a
-// connection of it that broke is made anew.
+// Whether any target serves, or the first error if none responded. Each is asked after `pause`, during which
+// a broken connection to it is made again.
 absl::StatusOr<bool> AnyServes(Targets& targets, absl::Duration pause, absl::Time deadline,
                                const Interrupts& interrupts) {
   std::vector<absl::StatusOr<bool>> answers(targets.count());
@@ -80,8 +80,9 @@ absl::StatusOr<bool> Client::IsServing(const CallOptions& options) {
   const absl::Time deadline = DeadlineOf(options);
   const Interrupts interrupts = InterruptsOf(options);
   absl::StatusOr<bool> serving = AnyServes(*targets_, absl::ZeroDuration(), deadline, interrupts);
-  // A server that leaves says so before it closes its connections, or closes one on which it is just asked.
-  // Another address of the same name may serve, and the name leads there once those are closed.
+  // A server that leaves reports this before it closes its connections, or closes one on which a query has
+  // just been made. Another address of the same name may serve, and the name leads there once those are
+  // closed.
   const auto leaves = [&] { return serving.ok() ? !*serving : absl::IsUnavailable(serving.status()); };
   absl::Duration pause = kPauseOfLeaving;
   for (int again = 0; again < kAskedAgain && leaves(); ++again, pause *= 2) {

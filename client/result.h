@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the service answers.
+// What the service returns.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct OperatorResult {
   absl::Status status = {};
   Value value = {};
   std::optional<std::uint64_t> index = {};      // argmin, argmax; max_subarray_sum: of the first element
-  std::optional<std::uint64_t> end_index = {};  // max_subarray_sum: of the element behind the last one
+  std::optional<std::uint64_t> end_index = {};  // max_subarray_sum: of the element after the last one
 
   // The value as a C++ type: std::int64_t, std::uint64_t, double or bool.
   // `status` if there is none; FAILED_PRECONDITION if it is of another type.
@@ -56,21 +56,22 @@ struct OperatorResult {
   }
 };
 
-// Where the time went. The server's phases overlap. Of an array on several streams a phase is summed over the
-// shares of each stream, and the longest of these sums counts; merging their states is in `total` alone.
+// Where the time went. The server's phases overlap. For an array on several streams each phase is summed over
+// the shares of each stream, and the longest of these sums counts; the time to merge their states is only in
+// `total`.
 struct Timings {
   absl::Duration total;    // from the call to its return, as the caller sees it
   absl::Duration queue;    // waiting for a slot of the device
   absl::Duration receive;  // from the header to the commit
   absl::Duration copy;     // to the device; 0 on a CPU
-  absl::Duration kernel;   // from the start of reducing to its end; on a CPU with the waits for its threads
+  absl::Duration kernel;   // from the start of reducing to its end; on a CPU including waits for its threads
 };
 
 struct Reduction {
   std::vector<OperatorResult> results;  // in the order of Spec::operators
   std::uint64_t element_count = 0;
   // "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED": all devices of the server that
-  // answered, which of an array on several streams is the one that merged their states.
+  // responded, which for an array on several streams is the one that merged their states.
   std::string device;
   Timings timings;
 };

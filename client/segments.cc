@@ -22,7 +22,8 @@
 namespace warpfold {
 namespace {
 
-// Whether the cut fits the number of elements. The client checks it first, so that no array is sent in vain.
+// Whether the cut fits the number of elements. The client checks this first, so that no array is sent in
+// vain.
 absl::Status CheckCut(const SegmentCut& cut, std::uint64_t element_count) {
   if (cut.length != 0) {
     if (!cut.lengths.empty()) return BadHeader("segments have one length, or lengths: not both");
@@ -53,7 +54,7 @@ Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {
   }
 }
 
-// The code and the reason are the server's for an array; the text is the client's.
+// The code and the reason are those that the server has for an array; the text is the client's.
 absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
   if (reason == SegmentFailure::Reason::kOverflow) {
     return MakeOperatorError(absl::StatusCode::kOutOfRange, reason::kOverflow, name,

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Many results from one pass over an array: one for each of the consecutive segments into which it is cut.
-// Each has the bits that Client::Reduce answers for the segment alone.
+// Each has the bits that Client::Reduce returns for the segment alone.
 //
 //   std::vector<float> matrix = ...;  // 1000 rows of 64
 //   absl::StatusOr<warpfold::SegmentTable> means =
 //       client.ReduceSegments({.operators = {"mean"}}, matrix, {.length = 64});
 //   double first = means->columns[0].DoubleAt(0);
 //
-// Results of more segments than memory holds go to a visitor instead, while the array is sent.
+// If there are more results than fit in memory, they can go to a visitor instead, while the array is sent.
 #pragma once
 
 #include <bit>
@@ -27,14 +27,15 @@ namespace warpfold {
 
 // How an array is cut. Refers to memory that must stay until the call returns.
 struct SegmentCut {
-  // Elements of each segment, which must divide those of the array; 0: as `lengths` says.
+  // The number of elements in each segment, which must divide that of the array; 0: `lengths` says it.
   std::uint64_t length = 0;
-  // Elements of each segment, 0 is allowed; together those of the array.
+  // The number of elements in each segment, which may be 0; their sum must be that of the array.
   std::span<const std::uint64_t> lengths = {};
 };
 
-// What a column of results is. An operator has a column for its value, or for each of its fields, then those
-// of its indices if it has any: counted from the start of the segment, kNoIndex where there is none.
+// What a column of results is. An operator has a column for its value, or one for each of its fields, then
+// columns for its indices if it has any: they are counted from the start of the segment, and are kNoIndex if
+// there is none.
 struct SegmentColumn {
   static constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
   enum class Content : std::uint8_t { kValue, kIndex, kEndIndex };
@@ -42,16 +43,16 @@ struct SegmentColumn {
 
   std::string name;  // of the operator
   Content content = Content::kValue;
-  std::string field;          // where the operator has several
+  std::string field;          // if the operator has several
   Kind kind = Kind::kUint64;  // what the 8 bytes of a value are; a bool is 0 or 1
 };
 
-// A segment without a result of one operator: its values are 0, its indices SegmentColumn::kNoIndex.
+// A segment without a result for one operator: its values are 0, its indices SegmentColumn::kNoIndex.
 struct SegmentFailure {
   enum class Reason : std::uint8_t { kOverflow, kEmptyArray };
 
   std::uint64_t segment = 0;
-  std::size_t op = 0;  // by its position in Spec::operators
+  std::size_t op = 0;  // its position in Spec::operators
   Reason reason = Reason::kOverflow;
   friend bool operator==(const SegmentFailure&, const SegmentFailure&) = default;
 };
@@ -61,19 +62,19 @@ struct SegmentResults {
   std::uint64_t first_segment = 0;
   std::uint64_t segment_count = 0;
   std::span<const SegmentColumn> columns;
-  std::span<const std::uint64_t> values;  // column after column; what they are, the column's kind says
+  std::span<const std::uint64_t> values;  // column after column; the column's kind says what they are
   std::span<const SegmentFailure> failures;
 
   std::span<const std::uint64_t> Column(std::size_t column) const {
     return values.subspan(column * segment_count, segment_count);
   }
-  // One row, of 0 to segment_count - 1, as Client::Reduce would answer it.
+  // One row, 0 to segment_count - 1, as Client::Reduce would return it.
   std::vector<OperatorResult> Row(std::uint64_t row) const;
 };
 
-// Called on the thread that calls: first with the columns and no segments (again if the call is tried again),
-// then with results in the order of segments. These are provisional until the call has
-// returned OK: before that the server has not compared what came with what was sent.
+// Called on the calling thread: first with the columns and no segments (again if the call is retried), then
+// with results in the order of segments. These are provisional until the call has returned OK: before that
+// the server has not compared what arrived with what was sent.
 using SegmentVisitor = std::function<void(const SegmentResults& results)>;
 
 struct SegmentSummary {
@@ -91,7 +92,7 @@ struct SegmentTable {
 
     std::int64_t Int64At(std::uint64_t segment) const { return static_cast<std::int64_t>(bits[segment]); }
     double DoubleAt(std::uint64_t segment) const { return std::bit_cast<double>(bits[segment]); }
-    // By the column's kind.
+    // According to the column's kind.
     Scalar At(std::uint64_t segment) const;
   };
   std::vector<Column> columns;

@@ -32,8 +32,9 @@ absl::Status NoMemory(std::uint64_t byte_count) {
                    absl::StrCat("the system has no ", byte_count, " bytes to share"));
 }
 
-// Takes all of a memfd's memory now, rather than when it is written to: where there is none, that would end
-// the process. In pieces, since much of it takes seconds, in which a signal or a timeout may come.
+// Allocates all of a memfd's memory now, rather than when it is written to: if there were none left then,
+// that would end the process. This is done in pieces, since much memory takes seconds, in which a signal or a
+// timeout may come.
 absl::Status TakeMemory(int memfd, std::uint64_t byte_count, const Patience& patience) {
   constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 20;
   for (std::uint64_t at = 0; at < byte_count; at += kPieceBytes) {
@@ -52,8 +53,8 @@ absl::Status BadMemory(absl::string_view what) {
   return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what);
 }
 
-// A server that is sent another file than a memfd hangs up, and with that forgets all that was registered
-// before. All else about the memory is for the server to judge.
+// If a server gets a file other than a memfd, it closes the connection, and so forgets everything that was
+// registered before. Everything else about the memory is left for the server to check.
 absl::Status CheckIsMemfd(int descriptor) {
   if (fcntl(descriptor, F_GET_SEALS) >= 0) return absl::OkStatus();
   return BadMemory(errno == EBADF ? "what is to be registered is no open descriptor"
@@ -117,7 +118,7 @@ absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count
   if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) return NoMemory(byte_count);
   void* const address = mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
   if (address == MAP_FAILED) return NoMemory(byte_count);
-  // Also where keep_going throws.
+  // This also happens if keep_going throws.
   absl::Cleanup unmaps = [address, byte_count] { munmap(address, byte_count); };
   CallOptions rest = options;
   rest.timeout = deadline - absl::Now();
@@ -144,7 +145,7 @@ absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(std::span<const s
                                                                std::uint64_t byte_count,
                                                                const CallOptions& options) const {
   if (handle.size() != kHandleBytes) return BadMemory(absl::StrCat("a handle has ", kHandleBytes, " bytes"));
-  // The server could not read a message with text that is no UTF-8, and would hang up.
+  // The server could not read a message with text that is not UTF-8, and would close the connection.
   if (!std::all_of(pci_bus_id.begin(), pci_bus_id.end(), absl::ascii_isprint)) {
     return BadMemory("pci_bus_id must be printable ASCII characters");
   }

@@ -12,16 +12,16 @@
 //   client.ReduceReference(spec, warpfold::ElementType::kFloat32, {memory->token(), 0, count});
 //
 // Threads: all methods may be called from any thread at the same time, and each waits for the server: some 80
-// ms for each GiB of host memory on a GPU, or 700 where nobody has written to it. UNAVAILABLE after two
-// minutes without an answer, and from then on. Of CallOptions, the timeout, `stop` and `keep_going` count
-// here, as in other calls, also before the server is asked: what it registers after such an end is given
-// back. A `keep_going` that uses the MemoryConnection itself gets FAILED_PRECONDITION: other questions wait
-// until this one is answered.
+// ms for each GiB of host memory on a GPU, or 700 if nobody has written to it. UNAVAILABLE after two minutes
+// without a response, and from then on. Of CallOptions, only the timeout, `stop` and `keep_going` apply here,
+// as in other calls, even before the request is sent: memory that the server registers after such an end is
+// released. A `keep_going` that itself uses the MemoryConnection gets FAILED_PRECONDITION: other requests
+// wait until this one has its response.
 //
-// Processes: what is here belongs to the process that made it. In one that was forked from it all methods
-// answer FAILED_PRECONDITION, and destructors leave what the parent has registered as it is. A fork takes the
-// connection from the new process (by a handler of pthread_atfork), so that the server forgets the memory
-// when the process that registered it ends, also while those live that were forked from it.
+// Processes: these objects belong to the process that made them. In a process that was forked from it, all
+// methods return FAILED_PRECONDITION, and destructors leave the parent's registrations as they are. A fork
+// closes the connection in the new process (with a handler of pthread_atfork), so that the server forgets the
+// memory when the process that registered it ends, even while processes that were forked from it live on.
 //
 // Registrations end with the server process, and a restarted server does not know the old tokens. The next
 // registration connects to the new server, even if older registrations still exist. The client can still read
@@ -43,10 +43,10 @@ namespace warpfold {
 
 class Registrations;
 
-// Memory that the server knows, until this is destroyed. The server forgets it then, or when the process
-// ends; a reduction that has begun is not disturbed. The destructor waits a tenth of a second at most: a
-// server that does not answer is told with the next registration, or by the end of the MemoryConnection and
-// of all that was registered over it.
+// Memory that the server knows until this object is destroyed. The server forgets it then, or when the
+// process ends; a reduction that has begun is not disturbed. The destructor waits a tenth of a second at
+// most: a server that does not respond learns of it with the next registration, or from the end of the
+// MemoryConnection and of everything that was registered over it.
 class RegisteredMemory {
  public:
   RegisteredMemory(RegisteredMemory&&) noexcept;
@@ -70,8 +70,8 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  // Zero at first; aligned to a page. The client may write to it at any time; the value of a reduction
-  // that runs meanwhile means nothing (ArrayReference in reduction.proto).
+  // Zero at first; aligned to a page. The client may write to it at any time; the value of a reduction that
+  // runs meanwhile is then meaningless (ArrayReference in reduction.proto).
   std::span<std::byte> data() const { return data_; }
   const std::string& token() const { return registered_.token(); }
 
@@ -84,28 +84,29 @@ class SharedMemory {
 
 class MemoryConnection {
  public:
-  // UNAVAILABLE where nobody listens at `path`, or hangs up on this user. The server closes a connection that
-  // has had nothing registered for a while, and all when it ends; the next registration connects again.
+  // UNAVAILABLE if nobody listens at `path`, or the server closes connections of this user. The server closes
+  // a connection that has had nothing registered for a while, and all of them when it ends; the next
+  // registration connects again.
   static absl::StatusOr<MemoryConnection> Open(const std::string& path, const CallOptions& options = {});
   MemoryConnection(MemoryConnection&&) noexcept;
   MemoryConnection& operator=(MemoryConnection&&) noexcept;
   ~MemoryConnection();
 
-  // New memory of this process, at least 1 byte. RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY) where the system has no
-  // so much, or the server allows less.
+  // New memory of this process, at least 1 byte. RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY) if the system does not
+  // have that much, or the server allows less.
   absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count, const CallOptions& options = {}) const;
 
   // The first bytes of a memfd that is sealed against shrinking, and allocated: INVALID_ARGUMENT (BAD_MEMORY)
-  // for another one, or what is none. The server seals it against holes: map it for writing before. The
-  // descriptor stays the caller's, who may close it.
+  // for any other descriptor. The server seals the memfd against holes: map it for writing before this call.
+  // The descriptor still belongs to the caller, who may close it.
   absl::StatusOr<RegisteredMemory> Register(int memfd, std::uint64_t byte_count,
                                             const CallOptions& options = {}) const;
 
-  // A part of an allocation on a GPU of the server's. INVALID_ARGUMENT (BAD_MEMORY) unless `handle` has the
-  // 64 bytes of a cudaIpcMemHandle_t that the GPU knows, from cudaIpcGetMemHandle of the allocation or of any
-  // address in it, and `byte_offset` counts from the allocation's start. `pci_bus_id` names the GPU, as
-  // cudaDeviceGetPCIBusId does; where it is empty, a server of several GPUs may read the memory by another
-  // one.
+  // A part of an allocation on one of the server's GPUs. INVALID_ARGUMENT (BAD_MEMORY) unless `handle` has
+  // the 64 bytes of a cudaIpcMemHandle_t that the GPU knows, from cudaIpcGetMemHandle of the allocation or of
+  // any address in it, and `byte_offset` counts from the allocation's start. `pci_bus_id` names the GPU, as
+  // cudaDeviceGetPCIBusId does; if it is empty, a server with several GPUs may read the memory with a
+  // different one.
   absl::StatusOr<RegisteredMemory> RegisterGpu(std::span<const std::byte> handle,
                                                const std::string& pci_bus_id, std::uint64_t byte_offset,
                                                std::uint64_t byte_count,

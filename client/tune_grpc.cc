@@ -15,8 +15,8 @@ namespace {
 
 bool Tune() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // gRPC reads the variable when it starts. It is taken away again, so that programs that this one starts
-  // later have gRPC's default.
+  // gRPC reads the variable when it starts. It is removed again, so that programs that this one starts later
+  // have gRPC's default.
   if (IsPollStrategyChosen()) {
     KeepGrpcRunning();
     return true;

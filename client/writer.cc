@@ -17,7 +17,7 @@ namespace {
 // Far below any server's patience, and far above the time that 1 MiB of a fast producer takes.
 constexpr absl::Duration kLongestGathering = absl::Milliseconds(500);
 
-// How long a call whose time is over is waited for in Write.
+// How long Write waits for a call whose time is over.
 constexpr absl::Duration kLongestWaitForEnd = absl::Seconds(1);
 
 }  // namespace
@@ -34,10 +34,10 @@ absl::Status Writer::State::Open(const v1::ReduceHeader& header) {
     stream.emplace(retry.connection(), deadline, retry.interrupts(), options, header, /*array=*/"",
                    RawCall::Load::kArrayOnce);
     sent = absl::Now();
-    // Also where a server is not asked the header is at least on its way.
+    // Even if the server is not asked, the header is at least on its way.
     if (stream->AwaitAdmission() && stream->Flush()) return absl::OkStatus();
     const absl::Status status = stream->Finish().status();
-    stream.reset();  // before its connection goes
+    stream.reset();  // before its connection is destroyed
     return status;
   });
 }
@@ -78,7 +78,8 @@ absl::Status Writer::Write(std::span<const std::byte> bytes) {
     if (state_->chunk_bytes == kChunkBytes) state_->SendChunk();
   }
   if (absl::Now() - state_->sent >= kLongestGathering) state_->SendChunk();
-  // While pieces are gathered nothing is sent that would show it. The call ends by itself, about now.
+  // While pieces are gathered, nothing is sent that would show this. The call ends by itself at about this
+  // time.
   if (state_->IsOverdue()) AwaitEnd(kLongestWaitForEnd);
   return state_->status();
 }

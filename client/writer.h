@@ -7,7 +7,7 @@
 //   while (...) if (!writer->Write(bytes).ok()) break;
 //   absl::StatusOr<warpfold::Reduction> reduction = writer->Commit();
 //
-// A producer that may be silent for long says so, with Flush before the silence and AwaitEnd in it.
+// A producer that may pause for a long time calls Flush before the pause and AwaitEnd during it.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace warpfold {
 
-// Threads: one at a time. Cancel from another one through CallOptions::stop. One that was moved from may only
+// Threads: one at a time. Cancel from another thread through CallOptions::stop. A moved-from Writer may only
 // be destroyed, or assigned to.
 class Writer {
  public:
@@ -30,24 +30,24 @@ class Writer {
   // Cancels the call unless Commit was called.
   ~Writer();
 
-  // Appends to the array. Copies `bytes`; any cut is allowed, also inside an element. Gathers them to
-  // messages of 1 MiB, or of half a second. Blocks while the server takes data more slowly than it is
-  // written. An error is final: the server's own where it has answered one, so that there is no need to
-  // call Commit for it. DEADLINE_EXCEEDED once the call's time is over, however little was written.
+  // Appends to the array. Copies `bytes`, which may end anywhere, even inside an element, and gathers them
+  // into messages of 1 MiB, or of half a second. Blocks while the server accepts data more slowly than it is
+  // written. An error is final: it is the server's own if it has sent one, so there is no need to call Commit
+  // to get it. DEADLINE_EXCEEDED once the call's time is over, however little was written.
   // FAILED_PRECONDITION after Commit; after a Commit that failed, its error.
   absl::Status Write(std::span<const std::byte> bytes);
 
-  // Sends what Write has gathered. A server gives up an array of which nothing comes for
+  // Sends what Write has gathered. A server gives up an array if nothing of it arrives for
   // ServerLimits.idle_timeout_seconds. Errors as for Write.
   absl::Status Flush();
 
-  // Waits up to `timeout` for the call to end before its Commit: a refusal, the deadline, a broken
-  // connection. True if it has ended: Write, Flush and Commit then answer why. The end is noticed only here,
-  // and in Write and Flush when they send; the deadline in every Write.
+  // Waits up to `timeout` for the call to end before its Commit: a rejection, the deadline, a broken
+  // connection. True if it has ended: Write, Flush and Commit then return the reason. The end is noticed only
+  // here, and in Write and Flush when they send; the deadline is noticed in every Write.
   bool AwaitEnd(absl::Duration timeout);
 
-  // Ends the array and waits for its reduction; after an error of Write it answers the same error. The
-  // server refuses an array that ends inside an element.
+  // Ends the array and waits for its reduction; after an error of Write it returns the same error. The server
+  // rejects an array that ends inside an element.
   absl::StatusOr<Reduction> Commit();
 
  private:

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails where an executable needs a newer C library than it may, or another library than the C library's.
-# What is built on Debian 12 runs where glibc is 2.36 or newer: that is what README.md promises.
+# Fails if an executable needs a newer C library than it may, or a library that is not part of the C library.
+# An executable built on Debian 12 runs with glibc 2.36 or newer, as README.md promises.
 #
 #   deploy/check_glibc.sh VERSION EXECUTABLE ...
 set -euo pipefail

@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the packages of the named groups (build, python, test, languages) that are not there yet. Debian 12
-# and Ubuntu 24.04 have all of them under these names. Needs root or sudo only if something is missing.
+# Installs the packages of the named groups (build, python, test, languages) that are not installed yet.
+# Debian 12 and Ubuntu 24.04 have all of them under these names. Needs root or sudo only if something is
+# missing.
 set -euo pipefail
 
 # Compiler, tools and libraries of both executables. With static linking, everything that gRPC itself
@@ -16,17 +17,17 @@ build=(
   libre2-dev libssl-dev zlib1g-dev
   dpkg-dev libboost-context-dev libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev python3
 )
-# What makes the Python package, which takes the rest from PyPI.
+# The packages that build the Python package, which takes the rest from PyPI.
 python=(python3-dev python3-venv)
-# GoogleTest, and what the Python tests import; then what the tests of format, scripts, proxies, manual pages,
-# the unit and the container image call.
+# GoogleTest, and modules that the Python tests import; then programs that the tests of format, scripts,
+# proxies, manual pages, the unit and the container image call.
 test=(
   libgmock-dev libgtest-dev python3-grpcio python3-h2 python3-numpy python3-protobuf python3-venv
   buildah clang-format-14 debootstrap haproxy iproute2 mandoc nginx-light openssl prometheus shellcheck
   strace systemd systemd-container zsh
 )
 
-# What compiles and runs the first calls of docs/calling.md: 770 MiB, for those tests alone.
+# The tools that compile and run the first calls of docs/calling.md: 770 MiB, only for those tests.
 languages=(
   golang-github-golang-protobuf-1-5-dev golang-go golang-google-grpc-dev golang-google-protobuf-dev
   protoc-gen-go protoc-gen-go-grpc

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Writes to FOLDER wheels of the Python package that run without this machine's packages: auditwheel copies
-# the libraries that it links into them, whose notices are put beside. One wheel for each PYTHON, or else for
-# the distribution's.
+# the linked libraries into them, and their notices are added. One wheel for each PYTHON, or else for the
+# distribution's.
 set -euo pipefail
 if (( $# < 1 )); then
   echo "usage: python_wheel.sh FOLDER [PYTHON ...]" >&2
@@ -13,7 +13,7 @@ fi
 folder=$(realpath -m "$1")
 pythons=()
 for python in "${@:2}"; do
-  # The caller means what this is now, before the folder and the path change.
+  # This resolves what the caller means, before the folder and the path change.
   pythons+=("$(realpath --no-symlinks "$(command -v "$python")")")
 done
 unset CDPATH  # cd would look there first

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # From a bare machine to reduced arrays: installs what is missing, builds the release, starts a server
-# on a free port, reduces files and generated arrays through it, and stops it. The cuda backend, most of
-# the compilation, is built where nvidia-smi finds a GPU. Arguments go to cmake: -DWARPFOLD_CUDA=ON builds it
+# on a free port, reduces files and generated arrays through it, and stops it. The cuda backend, which is most
+# of the compilation, is built if nvidia-smi finds a GPU. Arguments go to cmake: -DWARPFOLD_CUDA=ON builds it
 # anywhere, -DWARPFOLD_CUDA=OFF nowhere.
 set -euo pipefail
 unset CDPATH  # cd would look there first
@@ -27,7 +27,7 @@ trap stop_on_failure EXIT
 
 build() {
   deploy/install_packages.sh build
-  # For the GPU that is here rather than for every one; AUTO does without a backend that nothing can compile.
+  # This is for the local GPU rather than for every one; AUTO omits a backend that nothing can compile.
   local capability cuda=OFF architecture=90-real
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1) || true
   if [[ $capability =~ ^[0-9]+\.[0-9]+$ ]]; then
@@ -60,7 +60,7 @@ start_server() {
   address=${address%% *}
 }
 
-# Shows a call, its answer and how long both took together.
+# Shows a call, its result and how long it took.
 reduce() {
   printf '\n$ warpfold reduce %s\n' "$*" >&2
   local TIMEFORMAT='(%R s)'

@@ -4,7 +4,7 @@
 #
 # Installs what is missing, builds, and runs the tests that need no GPU; with --all also the long ones, among
 # them those of the container image and of the Debian packages. Ends with ctest's summary.
-# No test of these runs CUDA code, so none is compiled here; .ci/run does that.
+# None of these tests runs CUDA code, so none is compiled here; .ci/run does that.
 set -euo pipefail
 excluded='^(gpu|long)$' once_more=false
 case ${1-} in
@@ -24,12 +24,12 @@ cmake --build --preset dev
 echo "Time of the build: $SECONDS s. Testing build/dev"
 status=0
 # Two more than there are cores: many tests wait for seconds (for a keepalive, for a limit) and use none.
-# Not by the preset: its filter of labels takes the place of this one.
+# This does not use the preset: its filter of labels would replace this one.
 ctest --test-dir build/dev --output-on-failure --label-exclude "$excluded" --parallel $(($(nproc) + 2)) \
   --output-log build/dev/tests.log || status=$?
 
-# Whether what failed may have another chance (docs/adr/0119): no crash, and nothing of the label core, whose
-# tests wait for nothing that a busy machine could delay.
+# Whether the tests that failed may be retried (docs/adr/0119): not after a crash, and not those with the
+# label core, which wait for nothing that a busy machine could delay.
 may_be_chance() {
   if grep -q '\*\*\*Exception' build/dev/tests.log; then return 1; fi
   ! ctest --test-dir build/dev --show-only --label-regex '^core$' | sed -n 's/^ *Test *#[0-9]*: //p' |

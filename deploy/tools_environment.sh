@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes FOLDER a virtual environment with what the tests of manifests and images call. Takes it from PyPI. May
-# be run again.
+# Makes FOLDER a virtual environment with the tools that the tests of manifests and images call, from PyPI.
+# May be run again.
 set -euo pipefail
 if (( $# != 1 )); then
   echo "usage: tools_environment.sh FOLDER" >&2
@@ -13,7 +13,7 @@ folder=$(realpath -m "$1")
 unset CDPATH  # cd would look there first
 cd "$(dirname "${BASH_SOURCE[0]}")/../tests/deploy"
 
-# pip is what the environment has last.
+# venv installs pip last, so its presence shows that the environment is complete.
 [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "$folder"
 pip=("$folder/bin/pip" --quiet --disable-pip-version-check install)
 "${pip[@]}" --requirement requirements.txt

@@ -28,8 +28,8 @@ constexpr int kUsageError = 2;
 constexpr std::int64_t kSlotBytesUnit = 64 << 10;
 constexpr std::int64_t kMaxSeconds = 30 * 24 * 3600;
 
-// What is wrong with the host of an address, as CLI11's validators have it. The system reads more texts as
-// addresses than clients do, which could not dial what the server prints then.
+// What is wrong with the host of an address, in the form of CLI11's validators. The system accepts more texts
+// as addresses than clients do, which then could not connect to the address that the server prints.
 std::string CheckHost(const std::string& host) {
   in_addr ipv4 = {};
   in6_addr ipv6 = {};
@@ -45,7 +45,7 @@ std::string CheckHost(const std::string& host) {
   return is_short ? "an IPv4 address has four decimal numbers, as in 127.0.0.1:50051" : "";
 }
 
-// Empty if `address` is "host:port" or "unix:/path", as CLI11's validators have it.
+// Empty if `address` is "host:port" or "unix:/path", in the form of CLI11's validators.
 std::string CheckAddress(const std::string& address) {
   // Addresses are in lines that others read: READY, and the log.
   if (std::any_of(address.begin(), address.end(), absl::ascii_iscntrl))
@@ -64,12 +64,12 @@ std::string CheckAddress(const std::string& address) {
 
 std::string CheckAdminAddress(const std::string& address) {
   const std::string complaint = CheckAddress(address);
-  // No page is served on a socket of the file system, and so none is proposed either.
+  // Pages are not served on a socket in the file system, so none is proposed either.
   const bool names_unix = absl::StartsWith(address, "unix:") || absl::StrContains(complaint, "unix:/path");
   return names_unix ? "must be host:port with a port of 0 to 65535" : complaint;
 }
 
-// Whether a socket that listens on one of them takes the place of the other's, as far as their texts tell.
+// Whether a socket that listens on one of them replaces the other's, as far as their texts show.
 bool IsSameSocket(const std::string& a, const std::string& b) {
   const auto split = [](const std::string& address) {
     const std::size_t colon = address.rfind(':');
@@ -105,10 +105,10 @@ std::string CheckTogether(const Flags& flags) {
   return "";
 }
 
-// What a flag was given, or else has by default.
+// The value that a flag was given, or else its default.
 std::string ValueOf(const CLI::Option& option) {
   const bool takes_value = option.get_items_expected_max() > 0;
-  if (!takes_value) return option.count() > 0 ? "yes" : "no";  // it takes no value that could deny it
+  if (!takes_value) return option.count() > 0 ? "yes" : "no";  // it takes no value that could negate it
   if (option.count() > 0) return absl::StrJoin(option.results(), ",");
   std::string by_default = option.get_default_str();
   const bool is_list = absl::StartsWith(by_default, "[") || by_default == "{}";
@@ -158,7 +158,7 @@ void RefuseEmptyValues(int argc, const char* const* argv) {
   }
 }
 
-// Whether JSON is asked for, of flags that CLI11 has not read.
+// Whether JSON is requested, in flags that CLI11 has not read.
 bool AsksForJson(int argc, const char* const* argv) {
   bool asks = false;
   for (int i = 1; i < argc; ++i) {
@@ -310,7 +310,8 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
     RefuseEmptyValues(argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    // Whoever asked for JSON has this one line as well, though it may come before the flag has been taken.
+    // If JSON was requested, this line is JSON as well, even though it may come before the flag has been
+    // parsed.
     const bool is_json =
         log_format->count() > 0 ? log_format->results().back() == "json" : AsksForJson(argc, argv);
     flags->log_format = is_json ? LogFormat::kJson : LogFormat::kText;

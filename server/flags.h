@@ -23,7 +23,7 @@ struct Flags {
   std::uint64_t slot_bytes = 0;  // 0: what suits the device
   int cpu_threads = 0;           // 0: one per processor that the process may use
   int max_concurrent_reductions = 64;
-  std::size_t max_connections = 0;  // 0: what the limit on open files leaves room for
+  std::size_t max_connections = 0;  // 0: as many as the limit on open files allows
   std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;
   std::int64_t max_stream_seconds = 3600;
   std::int64_t idle_timeout_seconds = 60;
@@ -37,19 +37,19 @@ struct Flags {
   std::string tls_key;
   std::string tls_client_ca;
   bool allow_insecure = false;
-  std::string allow;  // a path; everybody may call everything if empty
+  std::string allow;  // a path; if empty, everybody may call everything
   LogFormat log_format = LogFormat::kText;
   LogLevel log_level = LogLevel::kInfo;
   std::string admin_listen;  // host:port; none if empty
   bool reflection = false;
   bool channelz = false;
 
-  // All flags with the values that are in force, for people.
+  // All flags with their effective values, for people.
   std::vector<std::pair<std::string, std::string>> all;
 };
 
-// Reads the flags, or returns the exit code to end with: 0 after --help and --version, 2 after a flag that
-// is wrong, which `error` then names with its range.
+// Reads the flags, or returns the exit code to end with: 0 after --help and --version, 2 after an invalid
+// flag, which `error` then names with its range.
 std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, std::ostream& out,
                               std::ostream& error);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server as a process, apart from where its device comes from: flags, log, signals, the READY line and
-// the exit codes.
+// The server as a process, except for the choice of its device: flags, log, signals, the READY line and the
+// exit codes.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@
 
 namespace warpfold::server {
 
-// Opens the device of which the flags speak. Called once, after signals are held back.
+// Opens the device that the flags name. Called once, after signals are blocked.
 using OpenBackend = std::function<absl::StatusOr<std::unique_ptr<kernels::Backend>>(const Flags&)>;
 
-// Serves until SIGTERM or SIGINT; all that main does. Returns the exit code: 0 drained, 2 bad flags, 3
-// the device, memory, threads or an address are not available yet, or the device fails its first trial. A
+// Serves until SIGTERM or SIGINT; this is all that main does. Returns the exit code: 0 drained, 2 bad flags,
+// 3 the device, memory, threads or an address are not available yet, or the device fails its first trial. A
 // device that fails while it serves ends the process from within, with 4.
 int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend);
 

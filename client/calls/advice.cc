@@ -21,7 +21,7 @@ constexpr char kInfoMethod[] = "/warpfold.v1.ReductionService/GetServerInfo";
 // Smaller arrays go over one stream, whatever the server says: a second one takes a millisecond to set up.
 constexpr std::uint64_t kWorthAQuestionBytes = std::uint64_t{8} << 20;
 constexpr absl::Duration kQuestionTimeout = absl::Seconds(2);
-// A target that did not answer is not asked again for this long, and gets no array while another target
+// A target that did not respond is not asked again for this long, and gets no array while another target
 // serves.
 constexpr absl::Duration kUnansweredLeftOut = absl::Seconds(5);
 constexpr std::uint64_t kMinAdvisedChunkBytes = std::uint64_t{64} << 10;
@@ -34,14 +34,14 @@ void AskForAdvice(Targets& targets, std::size_t target, absl::Time deadline, con
   const Targets::Lease lease = targets.Take(target, now);
   const auto info = AskServerInfo(lease.connection(), std::min(deadline, now + kQuestionTimeout), interrupts);
   if (info.ok()) return targets.KeepAdvice(target, info->transfer_advice());
-  // A caller's deadline that is shorter says nothing about the target.
+  // If the caller's deadline is shorter, a failure says nothing about the target.
   const bool had_time = deadline > now + kQuestionTimeout;
   const bool silent =
       absl::IsUnavailable(info.status()) || (had_time && absl::IsDeadlineExceeded(info.status()));
   if (silent) targets.LeaveOut(target, now + kUnansweredLeftOut);
 }
 
-// The targets that may give advice and have not.
+// The targets that may give advice and have not done so.
 std::vector<std::size_t> WithoutAdvice(const Targets& targets) {
   std::vector<std::size_t> without;
   for (std::size_t target = 0; target < targets.count(); ++target) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an array is sent where the caller leaves that open. Internal.
+// How an array is sent if the caller leaves that open. Internal.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct TransferPlan {
 };
 
 // Returns what all targets together advise for an array of `byte_count` bytes: one stream at least, and at
-// most `most_streams`. Each target is asked until it has answered once, and only for arrays that are worth a
-// question; one that does not answer is no failure. All are asked at the same time: may block for a round
-// trip, and for 2 s where one is silent. CANCELLED if keep_going said so.
+// most `most_streams`. Each target is asked until it has responded once, and only for arrays that are large
+// enough; a target that does not respond is not a failure. All are asked at the same time: may block for a
+// round trip, and for 2 s if one does not respond. CANCELLED if keep_going said so.
 absl::StatusOr<TransferPlan> PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams,
                                           absl::Time deadline, const Interrupts& interrupts);
 

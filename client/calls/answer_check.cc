@@ -14,7 +14,7 @@
 namespace warpfold {
 namespace {
 
-// What an operator answers, as the table of docs/operators.md has it.
+// What an operator returns, as in the table of docs/operators.md.
 enum class Kind : std::uint8_t { kWide, kElement, kMagnitude, kUint64, kDouble, kBool, kMinMax, kDescribe };
 
 // How the protocol carries a scalar.
@@ -194,7 +194,7 @@ v1::SegmentValueKind SegmentKindOf(Carrier carrier) {
   return v1::SEGMENT_VALUE_KIND_UNSPECIFIED;
 }
 
-// The columns that segments.proto promises of one operator.
+// The columns that segments.proto promises for one operator.
 std::vector<v1::SegmentColumn> ColumnsOf(v1::Operator op, v1::ElementType type) {
   std::vector<v1::SegmentColumn> columns;
   const auto add = [&](v1::SegmentContent content, Carrier carrier, absl::string_view field) {
@@ -254,7 +254,7 @@ absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, 
       return MakeMismatch(absl::StrCat("this is no result of ", OperatorName(op)));
     }
   }
-  // Such a call fails, instead of answering errors alone.
+  // Such a call fails, instead of returning only errors.
   if (!state && !has_any) return MakeMismatch("none of its results has a value");
   if (state && (!reduction.has_state() || reduction.state().first_element() != range.first_element ||
                 reduction.state().element_count() != range.element_count)) {

@@ -13,10 +13,10 @@
 namespace warpfold {
 namespace {
 
-// The server's log takes no longer texts.
+// The server's log accepts no longer texts.
 constexpr std::size_t kMaxTextBytes = 128;
 
-// Other texts than UTF-8 would fail only where they become a message, and without the field's name.
+// Texts that are not UTF-8 would fail only when they become a message, and without the field's name.
 absl::Status CheckText(absl::string_view field, const std::string& text) {
   if (text.size() <= kMaxTextBytes && std::all_of(text.begin(), text.end(), absl::ascii_isprint)) {
     return absl::OkStatus();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a client refuses before it sends anything, in any of its calls. Internal.
+// What a client rejects before it sends anything, in any of its calls. Internal.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ absl::Status CheckCallOptions(const CallOptions& options, int connections);
 // Whether `byte_count` is a whole number of elements: INVALID_ARGUMENT (BAD_HEADER) if not.
 absl::Status CheckWhole(std::uint64_t byte_count, std::uint64_t element_bytes);
 
-// Checks whose array it is that is kept, or of whom arrays are listed: INVALID_ARGUMENT (BAD_HEADER) for more
-// than 128 characters, or others than printable ASCII.
+// Checks the owner of an array to be kept, or of the arrays to be listed: INVALID_ARGUMENT (BAD_HEADER) for
+// more than 128 characters, or for any that are not printable ASCII.
 absl::Status CheckOwner(const std::string& owner);
 
 }  // namespace warpfold

@@ -35,7 +35,7 @@ class ArrayStream {
   bool took_data() const { return chunks_.took_data(); }
   bool Commit(std::uint64_t element_bytes);
 
-  // As ChunkStream's; INTERNAL for an answer that is not to this request, too.
+  // As ChunkStream's; also INTERNAL for a response that does not fit this request.
   absl::StatusOr<v1::Reduction> Finish();
 
  private:

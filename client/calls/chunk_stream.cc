@@ -52,7 +52,7 @@ bool ChunkStream::Commit(std::uint64_t element_bytes) {
   // A commit has the same number in the requests of all such calls.
   v1::ReduceRequest request;
   v1::ReduceCommit& commit = *request.mutable_commit();
-  // The server refuses an array that ends inside an element: its byte count tells.
+  // The server rejects an array that ends inside an element: its byte count shows this.
   if (element_bytes != 0) commit.set_element_count(byte_count_ / element_bytes);
   commit.set_byte_count(byte_count_);
   if (crc_.has_value()) commit.set_crc32c(crc_->value());

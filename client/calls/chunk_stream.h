@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A call that sends an array: header, chunks, commit. The user of this class makes the header and reads the
-// answer; chunks and commits have the same form in all such calls. Internal.
+// response; chunks and commits have the same form in all such calls. Internal.
 #pragma once
 
 #include <grpcpp/support/slice.h>
@@ -27,8 +27,8 @@ namespace warpfold {
 // Bytes of a full chunk, unless the server advises others. Messages of 512 KiB to 2 MiB are fastest.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
-// No scalar is cut by the end of a chunk of a power of two from the first of these on, which generators rely
-// on; the server takes no larger payload than the second.
+// The end of a chunk never splits a scalar if its size is a power of two and at least the first of these,
+// which generators rely on; the server accepts no payload larger than the second.
 inline constexpr std::size_t kMinChunkBytes = 4096;
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{4} << 20;
 
@@ -41,30 +41,30 @@ class ChunkStream {
               const CallOptions& options, const char* method, const google::protobuf::MessageLite& header,
               const std::string& array = "", RawCall::Load load = RawCall::Load::kArray);
 
-  // Waits until the server is to be sent chunks (RawCall::AwaitAdmission). False if the call is over: Finish
-  // says why. Send does it too; who makes chunks asks before.
+  // Waits until chunks may be sent to the server (RawCall::AwaitAdmission). False if the call is over: Finish
+  // says why. Send does this too; a caller that makes chunks calls it first.
   bool AwaitAdmission();
 
   // Sends one chunk. False if the call is over: Finish says why.
   bool Send(const grpc::Slice& chunk);
 
-  // Waits until the network has taken all that was sent. False if the call is over.
+  // Waits until the network has taken everything that was sent. False if the call is over.
   bool Flush();
 
-  // Waits up to `timeout` for the call to end. Whether it has: Finish then does not wait.
+  // Waits up to `timeout` for the call to end. Returns whether it has: Finish then does not wait.
   bool AwaitEnd(absl::Duration timeout);
 
   // Ends the array, whose elements have `element_bytes` bytes; 0 if only the server knows. False if the call
   // is over: Finish says why.
   bool Commit(std::uint64_t element_bytes);
 
-  // Waits for the answer. INTERNAL for one before the commit. Call once.
+  // Waits for the response. INTERNAL for a response before the commit. Call once.
   absl::StatusOr<grpc::ByteBuffer> Finish();
 
   // Whether the network has taken a part of the array.
   bool took_data() const { return byte_count_ > 0 && took_messages(); }
-  // Whether the network has taken more than the header, be it the commit alone: the server may have done what
-  // the call is for.
+  // Whether the network has taken more than the header, even if only the commit: the server may have done
+  // what the call is for.
   bool took_messages() const { return call_.writes_completed() > kMessagesBeforeChunks; }
   std::uint64_t sent_bytes() const { return byte_count_; }
 

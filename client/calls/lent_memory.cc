@@ -9,7 +9,7 @@ namespace warpfold {
 
 LentMemory::~LentMemory() {
   if (AwaitReturn(kTakenWithin)) return;
-  // It takes a descriptor, which may only be had later.
+  // This needs a descriptor, which may become available only later.
   while (!connection_.BreakOff()) {
     if (AwaitReturn(kTakenWithin)) return;
   }

@@ -16,12 +16,12 @@ namespace {
 
 constexpr char kMergeMethod[] = "/warpfold.v1.ReductionService/Merge";
 
-// Servers take messages of up to 4 MiB, and so does gRPC by default as a client. Two states fit: a node has
-// 32 KiB at most, and a state has at most two nodes of each level (one if it starts with the array). Two that
-// lie in the middle of an array can only be too large beyond 2^45 bytes, where the server says so.
+// Servers accept messages of up to 4 MiB, and so does gRPC by default as a client. Two states fit: a node has
+// 32 KiB at most, and a state has at most two nodes of each level (one if it starts with the array). Two
+// states in the middle of an array can be too large only beyond 2^45 bytes, and then the server says so.
 constexpr std::size_t kMaxStatesBytes = std::size_t{3} << 20;
 
-// The range of the array that adjacent states are of.
+// The range of the array that adjacent states cover.
 Stripe RangeOf(const v1::MergeRequest& request) {
   Stripe range = {.first_element = request.states(0).first_element()};
   for (const v1::PartialState& state : request.states()) range.element_count += state.element_count();

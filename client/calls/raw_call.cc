@@ -21,7 +21,8 @@ namespace {
 // A time that is long gone, and that gRPC can still count in nanoseconds.
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
-// How long a call waits for a descriptor to wait by, which other threads of the process may give back.
+// How long a call waits for a descriptor that it needs for waiting, which other threads of the process may
+// give back.
 constexpr absl::Duration kLongestWithoutDescriptor = absl::Seconds(1);
 
 }  // namespace
@@ -35,7 +36,8 @@ RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Loa
       asks_first_(AsksFirst(scope.target_load(), load)) {
   if (too_late_) return;
   if (asks_first_) scope.context().AddMetadata(metadata::kExpect, metadata::kAdmission);
-  // The call's metadata go out with the first message: one packet, and one waking of the server, less.
+  // The call's metadata are sent with the first message: this saves one packet, and one wake-up of the
+  // server.
   scope.context().set_initial_metadata_corked(true);
   call_ = grpc::GenericStub(scope.channel()).PrepareCall(&scope.context(), method, queue_.get());
   call_->StartCall(nullptr);
@@ -48,7 +50,8 @@ RawCall::~RawCall() {
     grpc::ByteBuffer ignored;
     Finish(&ignored).IgnoreError();
   }
-  // Finish has waited for all that was begun, so that no event is left for the next call on this queue.
+  // Finish has waited for all operations that were begun, so that no event is left for the next call on this
+  // queue.
   assert(!write_.pending && !metadata_.pending && !read_.pending && !writes_done_.pending &&
          !finish_.pending);
   scope_.queues().GiveBack(std::move(queue_));
@@ -57,7 +60,8 @@ RawCall::~RawCall() {
 bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   if (too_late_ || !Await(write_)) return false;
   call_->Write(message, options, Begin(write_));
-  // The answer is waited for from the beginning: it may come before the last message, and ends the call.
+  // The call waits for the response from the beginning: it may come before the last message, and ends the
+  // call.
   if (!std::exchange(started_, true)) {
     if (!asks_first_) TakePlace();
     StartRead();
@@ -79,7 +83,7 @@ bool RawCall::AwaitAdmission() {
   const absl::Time end = absl::Now() + kLongestWaitForAdmission;
   void* tag = nullptr;
   bool ok = false;
-  // A refusal ends the call before a message comes.
+  // A rejection ends the call before a message comes.
   while (!admitted_ && read_.pending && Next(&tag, &ok, end)) Complete(tag, ok);
   if (!read_.pending) return false;
   if (!admitted_) scope_.target_load().HeardNothing(absl::Now());
@@ -87,7 +91,8 @@ bool RawCall::AwaitAdmission() {
   return true;
 }
 
-// A Writer is not counted: its call ends when its caller says so, who may be waiting for another one.
+// A Writer is not counted: its call ends when its caller says so, and the caller may be waiting for another
+// one.
 void RawCall::TakePlace() {
   if (load_ == Load::kArray && !std::exchange(has_place_, true)) scope_.target_load().TookPlace();
 }
@@ -102,7 +107,7 @@ void RawCall::WritesDone() {
 }
 
 bool RawCall::AwaitEnd(absl::Duration timeout) {
-  // gRPC takes a time before 1970 for never.
+  // gRPC treats a time before 1970 as never.
   const absl::Time end = absl::Now() + std::max(timeout, absl::ZeroDuration());
   void* tag = nullptr;
   bool ok = false;
@@ -170,7 +175,8 @@ void RawCall::TakeMessage() {
     finished_by_client_ = true;
     scope_.context().TryCancel();
   }
-  // This goes on until nothing is left to read: gRPC keeps a call's status back behind a message.
+  // This goes on until nothing is left to read: gRPC withholds a call's status until its messages have been
+  // read.
   call_->Read(&incoming_, Begin(read_));
 }
 
@@ -200,10 +206,10 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
         return true;
       case Waited::kTimeout:
         cannot_wait_since_ = absl::InfiniteFuture();
-        if (until == end) return false;  // also where somebody has set the clock back meanwhile
+        if (until == end) return false;  // even if somebody has set the clock back meanwhile
         break;
       case Waited::kFailed:
-        polls_until_ = absl::InfinitePast();  // to poll needs a descriptor, too
+        polls_until_ = absl::InfinitePast();  // polling needs a descriptor, too
         CouldNotWait();
         break;
     }
@@ -218,7 +224,7 @@ void RawCall::CouldNotWait() {
   scope_.Cancel();  // gRPC reports the end of the call without a wait
 }
 
-// Other threads that have work for this processor get it between two polls.
+// Other threads that have work for this processor can use it between two polls.
 bool RawCall::Poll(void** tag, bool* ok) {
   while (absl::Now() < polls_until_) {
     const auto event = queue_->AsyncNext(tag, ok, kAtOnce);

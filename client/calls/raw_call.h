@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call of any kind whose messages are raw bytes. As long as it lives it has a completion queue for itself,
-// drained by the calling thread: no thread of gRPC's is between the caller and the network. Internal.
+// A call of any kind whose messages are raw bytes. As long as it lives it has its own completion queue,
+// drained by the calling thread: no gRPC thread is between the caller and the network. Internal.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
@@ -21,24 +21,24 @@ namespace warpfold {
 // Threads: one at a time.
 class RawCall {
  public:
-  // Takes a message of a server that sends several, on the thread that is in this class: any of its functions
-  // may call it. False ends the call.
+  // Takes a message from a server that sends several, on the thread that is in this class: any of its
+  // functions may call it. False ends the call.
   using OnMessage = std::function<bool(grpc::ByteBuffer message)>;
 
-  // A call that sends an array asks for its admission first where the target has lately refused calls, and
-  // one whose array cannot be sent again in any case.
+  // A call that sends an array asks for its admission first if the target has recently rejected calls; a call
+  // whose array cannot be sent again always does.
   enum class Load { kSmall, kArray, kArrayOnce };
 
-  // How a thread waits for the end of a call. A thread that sleeps for a millisecond is woken late, by tens
-  // of microseconds and more on a virtual machine, so that for an answer which comes that soon it pays to
-  // stay awake for kPollTime first, as CUDA's own waits do (docs/adr/0116).
+  // How a thread waits for the end of a call. A thread that sleeps for a millisecond wakes up late, by tens
+  // of microseconds and more on a virtual machine, so for a response that comes that soon it pays to stay
+  // awake for kPollTime first, as CUDA's own waits do (docs/adr/0116).
   enum class Wait { kAsleep, kAwakeFirst };
   static constexpr absl::Duration kPollTime = absl::Milliseconds(3);
 
   // Prepares the call, which starts with the first message. `scope` must outlive it. Without `on_message` the
   // server sends one message, the response; a second one is INTERNAL. A call whose deadline has passed is
-  // over before it starts, with DEADLINE_EXCEEDED: gRPC would send it all the same where there is a
-  // connection, and takes a deadline before 1970 for none.
+  // over before it starts, with DEADLINE_EXCEEDED: gRPC would send it all the same if there is a connection,
+  // and treats a deadline before 1970 as no deadline.
   RawCall(CallScope& scope, const char* method, OnMessage on_message = nullptr, Load load = Load::kSmall);
   // Cancels the call unless Finish has returned.
   ~RawCall();
@@ -52,8 +52,8 @@ class RawCall {
     return StartWrite(message, grpc::WriteOptions().set_last_message());
   }
 
-  // To be called behind the header of an array. If the call asks for its admission, waits until the server
-  // has told of it, or has said nothing for too long. False if the call is over: Finish says why.
+  // Call this after the header of an array. If the call asks for its admission, this waits until the server
+  // has reported it, or has sent nothing for too long. False if the call is over: Finish says why.
   bool AwaitAdmission();
 
   // There are no more messages. For a call whose last message was not sent by WriteLast.
@@ -62,21 +62,21 @@ class RawCall {
   // Waits until the network has taken all messages. False if the call is over: Finish says why.
   bool Flush() { return !too_late_ && Await(write_); }
 
-  // Waits up to `timeout`, which may be negative, for the call to end: with the server's answer, its deadline
-  // or a cancellation. Whether it has: Finish then does not wait. The end is noticed only while a thread is
-  // in this class.
+  // Waits up to `timeout`, which may be negative, for the call to end: with the server's response, its
+  // deadline or a cancellation. Returns whether it has: Finish then does not wait. The end is noticed only
+  // while a thread is in this class.
   bool AwaitEnd(absl::Duration timeout);
 
   // Messages that the network is known to have taken.
   int writes_completed() const { return writes_completed_; }
 
   // Waits for the end of the call. *response is the server's message if the status is OK, unless there is an
-  // on_message, which has taken them all. CANCELLED whatever the server answers, if keep_going said so: the
-  // caller asks it no more. Call once.
+  // on_message, which has taken them all. CANCELLED, whatever the server responds, if keep_going said so: it
+  // is not called any more. Call once.
   absl::Status Finish(grpc::ByteBuffer* response, Wait wait = Wait::kAsleep);
 
  private:
-  // What gRPC is asked to do; its address is the tag.
+  // An operation that gRPC is asked to do; its address is the tag.
   struct Operation {
     bool pending = false;
     bool ok = true;  // of the last one that completed
@@ -99,9 +99,9 @@ class RawCall {
   bool Next(void** tag, bool* ok, absl::Time end = absl::InfiniteFuture());
   // The next event if it comes within kPollTime of the first poll.
   bool Poll(void** tag, bool* ok);
-  // gRPC could not wait for an event: gives the call up if that is so for too long.
+  // gRPC could not wait for an event: gives the call up if this lasts too long.
   void CouldNotWait();
-  // Waits until it is not pending: whether it succeeded.
+  // Waits until it is not pending. Returns whether it succeeded.
   bool Await(const Operation& operation);
 
   CallScope& scope_;
@@ -112,7 +112,7 @@ class RawCall {
   grpc::ByteBuffer response_;
   grpc::Status status_;
   Operation write_;     // the last one
-  Operation metadata_;  // of the server, where they are waited for
+  Operation metadata_;  // of the server, if they are waited for
   Operation read_;      // a message, and those metadata before it
   Operation writes_done_;
   Operation finish_;
@@ -124,7 +124,7 @@ class RawCall {
   bool admitted_ = false;  // the server says so
   bool started_ = false;
   bool has_response_ = false;
-  bool has_second_ = false;  // which a call of one answer has not
+  bool has_second_ = false;  // which a call with one response does not have
   absl::Time polls_until_ = absl::InfinitePast();
   bool finished_by_client_ = false;  // on_message said so, or nobody wants more messages
   bool finishes_ = false;            // gRPC has been asked for the status
@@ -133,7 +133,7 @@ class RawCall {
   bool could_not_wait_ = false;  // for so long that the call was given up
 };
 
-// One message each way, on a raw call. *response is the answer where the status is OK.
+// One message each way, on a raw call. *response is the response if the status is OK.
 absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
                        google::protobuf::MessageLite& response, RawCall::Wait wait = RawCall::Wait::kAsleep);
 

@@ -25,10 +25,10 @@
 namespace warpfold {
 
 struct SliceSource {
-  // Bytes [offset, offset + size) of the array as a slice that lives by itself or is lent by `memory`.
-  // Called from several threads.
+  // Bytes [offset, offset + size) of the array as a slice that owns its bytes or is lent by `memory`. Called
+  // from several threads.
   std::function<grpc::Slice(std::uint64_t offset, std::size_t size, LentMemory& memory)> slice;
-  // Whether the memory that is lent can be read to its end. Without one, none is lent.
+  // Whether the memory that is lent can be read to its end. Without this function, none is lent.
   std::function<bool()> is_readable = {};
 };
 
@@ -38,9 +38,9 @@ SliceSource SourceOf(std::span<const std::byte> data);
 // An array that is computed while it is sent. `generator` must outlive the source.
 SliceSource SourceOf(const Generator& generator);
 
-// The status of a call that sent slices of `source`. Where the system could not read its memory, that is
-// INVALID_ARGUMENT: another attempt would not find it either. Where it was the memory of another call on the
-// connection, this one may be tried again.
+// The status of a call that sent slices of `source`. If the system could not read its memory, that is
+// INVALID_ARGUMENT: another attempt could not read it either. If it was the memory of another call on the
+// connection, this one may be retried.
 absl::Status BlameSource(absl::Status status, const SliceSource& source);
 
 struct ReduceJob {
@@ -53,7 +53,7 @@ struct ReduceJob {
   const ClientOptions& client_options;
   const CallOptions& options;
   absl::Time deadline;
-  std::string array = {};  // names it to the servers, where it goes in several parts
+  std::string array = {};  // names it to the servers if it is sent in several parts
 };
 
 // One attempt at a part of the array, which its user drives:
@@ -72,7 +72,7 @@ class StripeCall {
   // False if there is no more to send, or the call is over.
   bool SendChunk();
 
-  // As ArrayStream's. After Commit the answer comes while other calls on the connection send.
+  // As ArrayStream's. After Commit the response comes while other calls on the connection send.
   bool Commit() { return stream_.Commit(job_.element_bytes); }
   bool AwaitEnd(absl::Duration timeout) { return stream_.AwaitEnd(timeout); }
   absl::StatusOr<v1::Reduction> Finish();

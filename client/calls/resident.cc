@@ -28,7 +28,7 @@ v1::PutArrayRequest PutHeaderOf(const ReduceJob& job, const PutOptions& put) {
   header.set_element_type(job.spec.element_type());
   if (job.spec.has_matrix_shape()) *header.mutable_matrix_shape() = job.spec.matrix_shape();
   header.set_element_count(job.element_count);
-  // Whole seconds, and never fewer than were asked for.
+  // Whole seconds, and never fewer than were requested.
   const double seconds = std::clamp(std::ceil(absl::ToDoubleSeconds(put.time_to_live)), 0.0, 4e9);
   header.set_time_to_live_seconds(static_cast<std::uint32_t>(seconds));
   header.set_owner(put.owner);
@@ -37,7 +37,7 @@ v1::PutArrayRequest PutHeaderOf(const ReduceJob& job, const PutOptions& put) {
   return request;
 }
 
-// Another version's type would be none that this one has a name for.
+// A type of another version may have no name in this one.
 bool HasKnownType(const v1::ResidentArray& proto) {
   return proto.element_type() != v1::ELEMENT_TYPE_UNSPECIFIED &&
          v1::ElementType_IsValid(proto.element_type());
@@ -73,7 +73,7 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   }
   stream.Commit(job.element_bytes);
   absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish();
-  *took_data = stream.took_messages();  // an array without data, too, would be kept twice
+  *took_data = stream.took_messages();  // even an array without data would otherwise be kept twice
   if (!answer.ok()) return BlameSource(answer.status(), job.source);
   v1::PutArrayResponse response;
   if (absl::Status status = ParseAnswer(*std::move(answer), response); !status.ok()) return status;

@@ -20,7 +20,7 @@ namespace warpfold {
 
 // Each of these functions makes one attempt.
 
-// `job` has the array and how to send it; its spec only the element type and shape. *took_data as
+// `job` has the array and how to send it; its spec has only the element type and shape. *took_data as
 // SendStripe's.
 absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& put,
                                         const Connection& connection, const Interrupts& interrupts,

@@ -16,17 +16,17 @@ namespace warpfold {
 namespace {
 
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
-// Whoever asks until the deadline pauses no longer than this: a place that becomes free meanwhile stays empty
-// for as long.
+// A call that is retried until the deadline pauses no longer than this: a place that becomes free meanwhile
+// stays empty for this long.
 constexpr absl::Duration kLongestPatientPause = absl::Seconds(1);
-// A server that asks for a longer pause than this is not obeyed.
+// If a server asks for a longer pause than this, the client does not comply.
 constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
-// How long a call waits at most that follows another's refusal.
+// The longest time that a call waits after the rejection of an earlier one.
 constexpr absl::Duration kLongestRest = absl::Seconds(1);
-// How long a target that does not serve is left out, at least.
+// The shortest time for which a target that does not serve is left out.
 constexpr absl::Duration kLeftOut = absl::Seconds(1);
-// How long one that did not even let the call connect: until gRPC, too, has given up (connection.cc), and
-// fails the next call at once.
+// The same for a target to which the call could not even connect: until gRPC has given up, too
+// (connection.cc), and fails the next call at once.
 constexpr absl::Duration kSilentLeftOut = absl::Seconds(5);
 
 // As long as the server asks for, and varied as a pause is.
@@ -39,7 +39,7 @@ absl::Duration RestAfter(const absl::Status& status) {
 
 bool MayRetry(const absl::Status& status, const Attempt& attempt) {
   if (attempt.delivered) return false;
-  // The server refused the call before it read the data that was already under way.
+  // The server rejected the call before it read the data that was already on its way.
   if (IsBusy(status)) return true;
   if (!absl::IsUnavailable(status)) return false;
   return !attempt.took_data || IsDraining(status);
@@ -61,18 +61,18 @@ std::optional<absl::Duration> RetryPolicy::PauseAfter(const absl::Status& status
   if (!MayRetry(status, attempt)) return std::nullopt;
   // Twice in a row, it is this call's own memory, and each attempt ends the connection for all its calls.
   if (std::exchange(could_not_read_, CouldNotRead(status)) && could_not_read_) return std::nullopt;
-  // Who wants no retry has another place to go.
+  // A caller that wants no retries can go elsewhere.
   const bool until_the_deadline = attempt.patient && max_attempts_ > 1 && IsBusy(status);
   if (attempts_left_ <= 0 && !until_the_deadline) return std::nullopt;
   absl::BitGen random;
   absl::Duration pause = pause_ * absl::Uniform(random, 0.8, 1.0);
   if (const std::optional<absl::Duration> delay = RetryDelay(status)) {
     // The pause is never shorter than the server asked for, and it is varied, so that clients that were
-    // refused together do not return together.
+    // rejected together do not return together.
     pause = std::max(pause, std::min(*delay, kLongestRetryDelay) * absl::Uniform(random, 1.0, 1.2));
   }
   if (now + pause >= deadline_) return std::nullopt;
-  // A refusal beside other calls of the client is no failure, and ends a row of them.
+  // A rejection beside other calls of the client is not a failure, and ends a row of failures.
   attempts_left_ = until_the_deadline ? max_attempts_ - 1 : attempts_left_ - 1;
   pause_ = std::min(pause_ * 2, until_the_deadline ? kLongestPatientPause : kLongestPause);
   return pause;
@@ -99,7 +99,7 @@ void RetryLoop::Pause(absl::Duration pause) {
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any never;
-  // This measures by a clock that nobody sets.
+  // This uses a clock that nobody can set.
   const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause);
   while (!interrupts_.stop.stop_requested()) {
     const absl::Duration left = absl::FromChrono(end - std::chrono::steady_clock::now());
@@ -118,21 +118,21 @@ void RetryLoop::Cancel() {
 
 void RetryLoop::NoteFailed() {
   failed_.insert(lease_.target());
-  // All have failed: the others' turn has come again.
+  // All targets have failed: it is the others' turn again.
   if (failed_.size() == targets_.count()) failed_ = {lease_.target()};
 }
 
 bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   const absl::Time now = absl::Now();
   Attempt attempt = failed;
-  // No other place becomes free with an array's end.
+  // The end of an array frees no other place.
   attempt.patient |= LacksPlaceForArray(status) && lease_.connection().target_load().HasPlaces();
   const std::optional<absl::Duration> pause = policy_.PauseAfter(status, attempt, now);
   // An attempt that began too late says nothing about the target.
   if (absl::IsDeadlineExceeded(status) && began_ < deadline_ && !lease_.connection().IsReady()) {
     targets_.LeaveOut(lease_.target(), now + kSilentLeftOut);
   }
-  // Where the connection broke over memory of this process, the target is well.
+  // If the connection broke because of memory of this process, the target is fine.
   if (MayRetry(status, {}) && !CouldNotRead(status)) {
     const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
     if (!IsBusy(status)) NoteFailed();
@@ -147,11 +147,11 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   // If nothing else serves, the same connection is used: it may have to be made again.
   const bool moves = best != lease_.target();
   if (moves) lease_ = targets_.Take(preferred_, now, failed_);
-  // A broken connection is found out a little later than its calls are told.
+  // A broken connection is noticed a little later than its calls are told of it.
   const bool waits = !serves || CouldNotRead(status);
   if (waits && drained_twice) {
-    // One new connection has led to a server that drains: another that is made at once may do so, too, and
-    // meanwhile other calls may have made one.
+    // One new connection has led to a server that drains: another one that is made at once may do so, too,
+    // and other calls may have made one meanwhile.
     Pause(*pause);
     if (!moves) targets_.Renew(lease_);
   } else if (waits && !lease_.connection().PauseAndConnect(*pause, deadline_, interrupts_)) {
@@ -159,8 +159,8 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   }
   began_ = absl::Now();
   if (began_ >= deadline_ && !interrupts_.stop.stop_requested()) return false;
-  // After an interrupt too: an attempt that starts cancelled says so, where `status` is still the old
-  // failure.
+  // This also applies after an interrupt: an attempt that starts cancelled reports this, while `status` is
+  // still the old failure.
   return true;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a call is tried again, and where. Internal.
+// When a call is retried, and where. Internal.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@
 
 namespace warpfold {
 
-// What an attempt that failed has done, and how much hangs on it.
+// What a failed attempt has done, and what depends on the call.
 struct Attempt {
   // A part of an array may have reached the server. A retry would send all of it again, and so double the
   // load on a server in trouble.
   bool took_data = false;
-  // A part of the answer has reached the caller, who must not get it twice.
+  // A part of the response has reached the caller, who must not get it twice.
   bool delivered = false;
-  // Work has been done that only this call can use, or the client has places at the full server, which become
-  // free: so it is asked again until the deadline.
+  // Work has been done that only this call can use, or the client has places at the full server that will
+  // become free: so the server is asked again until the deadline.
   bool patient = false;
 };
 
@@ -39,17 +39,18 @@ const absl::Status& StatusOf(const absl::StatusOr<Answer>& answer) {
   return answer.status();
 }
 
-// How long to wait between the attempts of one call. Threads: one at a time.
+// Determines how long to wait between the attempts of one call. Threads: one at a time.
 class RetryPolicy {
  public:
   RetryPolicy(const ClientOptions& options, absl::Time deadline);
 
-  // The pause before the attempt that follows one which ended at `now` with `status`. Nothing if there is to
-  // be none: it would not help, too many have failed in a row, or the deadline would come first.
+  // The pause before the attempt that follows one which ended at `now` with `status`. Nothing if there should
+  // be no further attempt: it would not help, too many have failed in a row, or the deadline would come
+  // first.
   std::optional<absl::Duration> PauseAfter(const absl::Status& status, const Attempt& attempt,
                                            absl::Time now);
 
-  // An attempt was successful: the next failure is the first of its row.
+  // An attempt was successful: the next failure is the first in a row.
   void Reset();
 
  private:
@@ -64,9 +65,9 @@ class RetryPolicy {
 // The attempts of one call. Threads: one at a time.
 class RetryLoop {
  public:
-  // Begins with target `preferred`, if that serves. `targets` must outlive this. Where the last call on the
-  // connection was refused by a full server, waits until the time at which that wants to be asked again, or
-  // for a second; not if the deadline comes before that.
+  // Begins with target `preferred`, if that serves. `targets` must outlive this. If a full server rejected
+  // the last call on the connection, waits until the time at which the server wants to be asked again, or for
+  // a second; not if the deadline comes before that.
   RetryLoop(Targets& targets, std::size_t preferred, const ClientOptions& options, absl::Time deadline,
             Interrupts interrupts);
 
@@ -74,13 +75,13 @@ class RetryLoop {
   const Connection& connection() const { return lease_.connection(); }
   const Interrupts& interrupts() const { return interrupts_; }
 
-  // Whether to try again after `status`; if so, returns after a pause, or once there is a connection again,
-  // or at once where another target serves. After a server that drains, a connection is made anew; if that,
-  // or another target, leads to one that drains, too, then only after the pause.
+  // Whether to retry after `status`; if so, returns after a pause, or once there is a connection again, or at
+  // once if another target serves. After a server that drains, a new connection is made; if that, or another
+  // target, leads to one that drains, too, then only after the pause.
   bool Again(const absl::Status& status, const Attempt& failed);
 
-  // Calls `once` until what it returns, a status or a StatusOr, is OK or is not tried again. Each time it is
-  // given a copy of `begin`, in which it says what it has done.
+  // Calls `once` until what it returns, a status or a StatusOr, is OK or is not retried. Each time it gets a
+  // copy of `begin`, in which it records what it has done.
   template <class Once>
   auto Run(const Once& once, const Attempt& begin = {}) -> decltype(once(std::declval<Attempt&>())) {
     while (true) {
@@ -110,7 +111,7 @@ class RetryLoop {
   Interrupts interrupts_;
   RetryPolicy policy_;
   Targets::Lease lease_;
-  Targets::Failed failed_;          // since all have had their turn
+  Targets::Failed failed_;          // since all of them have had their turn
   bool drained_ = false;            // the server of the last attempt
   absl::Time began_ = absl::Now();  // the attempt
 };

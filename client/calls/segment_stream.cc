@@ -18,7 +18,7 @@ namespace warpfold {
 namespace {
 
 constexpr char kMethod[] = "/warpfold.v1.SegmentService/ReduceSegments";
-// Half of what may be ahead of their elements: segments.proto says why.
+// Half of the lengths that may be ahead of their elements: segments.proto says why.
 constexpr std::size_t kLengthsAtOnce = 65'536;
 
 std::optional<SegmentColumn::Content> ContentOf(v1::SegmentContent content) {
@@ -68,7 +68,7 @@ bool IsBefore(const SegmentFailure& a, const SegmentFailure& b) {
   return std::pair(a.segment, a.op) < std::pair(b.segment, b.op);
 }
 
-// A call, its messages, and what comes back.
+// A call, its messages, and its responses.
 class SegmentStream {
  public:
   SegmentStream(const ReduceJob& job, const SegmentCut& cut, const SegmentVisitor& visitor,
@@ -246,7 +246,7 @@ bool SegmentAnswer::IsPossible(const SegmentColumn& column, std::span<const std:
     if (column.kind != SegmentColumn::Kind::kBool) return true;
     return std::ranges::all_of(values, [](std::uint64_t bits) { return bits <= 1; });
   }
-  // An end is behind the last element.
+  // An end index is one after the last element.
   const std::uint64_t beyond = column.content == SegmentColumn::Content::kEndIndex ? 1 : 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint64_t length = cut_.length != 0 ? cut_.length : cut_.lengths[segment_count_ + i];

@@ -16,29 +16,29 @@
 
 namespace warpfold {
 
-// What is left of an array to be sent. Its workers take shares in array order, the next one when the last is
-// sent, until all shares are done or one has failed for good.
+// The part of an array that is still to be sent. Its workers take shares in array order, the next one when
+// the last is sent, until all shares are done or one has failed for good.
 //
 // Threads: any; Take blocks.
 class ShareQueue {
  public:
   ShareQueue(std::size_t shares, int workers);
 
-  // The next share. Waits while all are with other workers, which may put them back. Nothing if no more is to
-  // be done.
+  // The next share. Waits while all are with other workers, which may put them back. Nothing if there is no
+  // more to do.
   std::optional<std::size_t> Take();
 
-  // For a worker that has a share which is not answered yet: the next one, or nothing if there is none now,
-  // or the servers have no place for it.
+  // For a worker that has a share without a response yet: the next one, or nothing if there is none now, or
+  // the servers have no place for it.
   std::optional<std::size_t> TakeAhead();
-  // A server had no place for a share that was taken ahead: no more are.
+  // A server had no place for a share that was taken ahead: no more are taken ahead.
   void EndLookAhead();
 
-  // What becomes of a share that was taken:
+  // The outcome of a share that was taken:
   void Done(std::size_t share, v1::PartialState state);
   // ... it failed, and may be taken again.
   void PutBack(std::size_t share);
-  // ... it failed in a way in which it always will.
+  // ... it failed in a way in which it will always fail.
   void Fail(const absl::Status& status);
 
   // A worker that takes no more, since `status` ended its attempts. The last one ends the array with it.

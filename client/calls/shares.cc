@@ -33,8 +33,8 @@ void KeepLonger(const v1::ServerTimings& from, v1::ServerTimings& to) {
   to.set_kernel_ns(std::max(to.kernel_ns(), from.kernel_ns()));
 }
 
-// One stream. It sends a share after the other without a pause: while the server finishes one, the next is
-// under way. The calls of both are on the same connection.
+// One stream. It sends one share after the other without a pause: while the server finishes one, the next is
+// being sent. The calls of both are on the same connection.
 class Worker {
  public:
   Worker(const ReduceJob& job, std::span<const Stripe> shares, ShareQueue& queue, std::size_t target,
@@ -49,10 +49,10 @@ class Worker {
     while (!queue_.finished()) {
       const std::optional<std::size_t> share = unanswered_.empty() ? queue_.Take() : queue_.TakeAhead();
       const bool sent = share.has_value() && Send(*share);
-      // The answer to a share that was sent whole may come while the next one is sent.
+      // The response to a share that was sent completely may come while the next one is sent.
       TakeAnswers(sent ? 1 : 0);
       if (failure_.ok()) continue;
-      // The next attempt may be on another connection: this one's calls end before.
+      // The next attempt may be on another connection: the calls on this one end first.
       TakeAnswers(0);
       unanswered_.clear();
       const absl::Status failure = std::exchange(failure_, absl::OkStatus());
@@ -67,12 +67,12 @@ class Worker {
           is_ahead(ahead),
           call(job, stripe, /*return_state=*/true, retry.connection(), retry.interrupts()) {}
     const std::size_t share;
-    const bool is_ahead;  // the one before it was not answered when it began
+    const bool is_ahead;  // the one before it had no response yet when it began
     StripeCall call;
   };
 
-  // Whether all of it was sent. Takes the answer to the share before as soon as it is there: it may be a
-  // failure that ends all.
+  // Whether all of it was sent. Takes the response to the previous share as soon as it is there: it may be a
+  // failure that ends everything.
   bool Send(std::size_t share) {
     StripeCall& call =
         unanswered_.emplace_back(share, !unanswered_.empty(), job_, shares_[share], retry_).call;
@@ -83,12 +83,12 @@ class Worker {
     return call.Commit();
   }
 
-  // Waits until at most `left` shares are unanswered, or the array is finished.
+  // Waits until at most `left` shares have no response, or the array is finished.
   void TakeAnswers(std::size_t left) {
     while (unanswered_.size() > left && !queue_.finished()) TakeAnswer();
   }
 
-  // Waits for the answer to the share that was sent first.
+  // Waits for the response to the share that was sent first.
   void TakeAnswer() {
     absl::StatusOr<v1::Reduction> reduction = unanswered_.front().call.Finish();
     const std::size_t share = unanswered_.front().share;
@@ -100,7 +100,7 @@ class Worker {
       return retry_.Succeeded();
     }
     const absl::Status& status = reduction.status();
-    // A share is small enough to be sent again, even if the server had taken data of it.
+    // A share is small enough to be sent again, even if the server had accepted data of it.
     if (MayRetry(status, {.took_data = false})) {
       // It is put back before the pause, since another stream may take it sooner.
       queue_.PutBack(share);
@@ -108,7 +108,8 @@ class Worker {
       queue_.Fail(status);
     }
     if (was_ahead && IsBusy(status)) return queue_.EndLookAhead();
-    // Both calls of a broken connection fail, which is one failure; and one that ends the array counts.
+    // Both calls of a broken connection fail, which counts as one failure; one that ends the array takes
+    // precedence.
     if (failure_.ok() || queue_.finished()) failure_ = status;
   }
 
@@ -138,7 +139,7 @@ absl::StatusOr<v1::Reduction> ReduceInShares(const ReduceJob& job, std::span<con
       queue.Fail(Cancelled());
       throw;
     }
-    // Ends the calls of the others after a failure, and their pauses after success.
+    // Ends the other streams' calls after a failure, and their pauses after success.
     return queue.finished();
   };
   absl::Status status = RunSideBySide(timings.size(), InterruptsOf(job.options), run);

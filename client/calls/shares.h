@@ -13,9 +13,9 @@
 
 namespace warpfold {
 
-// `shares` are CutIntoShares's, and more than one. Each of `streams` streams has a target of its own to begin
-// with, in turn. A share whose server does not serve goes to another stream or server; the first failure of
-// another kind ends all.
+// `shares` come from CutIntoShares, and are more than one. Each of `streams` streams begins with one of the
+// targets, in turn. A share whose server does not serve goes to another stream or server; the first failure
+// of another kind ends all of them.
 absl::StatusOr<v1::Reduction> ReduceInShares(const ReduceJob& job, std::span<const Stripe> shares,
                                              int streams);
 

@@ -26,7 +26,7 @@ class Crew {
                .traceparent = interrupts.traceparent,
                .tracestate = interrupts.tracestate}),
         forward_stop_(interrupts.stop, [this] { stop_all_.request_stop(); }) {}
-  // Where RunSideBySide is left by an exception there may be parts under way.
+  // If RunSideBySide is left by an exception, parts may still be running.
   ~Crew() { StopAll(); }
 
   const Interrupts& each() const { return each_; }
@@ -60,7 +60,7 @@ class Crew {
     }
   }
 
-  // The first exception counts: the others may come of the end.
+  // The first exception counts: the others may be caused by the end.
   void Fail(std::exception_ptr exception) {
     {
       absl::MutexLock lock(&mutex_);
@@ -69,14 +69,14 @@ class Crew {
     StopAll();
   }
 
-  // Whether all threads have done their parts, within `timeout`.
+  // Whether all threads have finished their parts within `timeout`.
   bool AwaitAll(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
     const auto none = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return under_way_ == 0; };
     return mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
   }
 
-  // Waits for the threads, and throws what was thrown.
+  // Waits for the threads, and rethrows what was thrown.
   void Join() {
     threads_.clear();
     absl::MutexLock lock(&mutex_);
@@ -103,7 +103,7 @@ absl::Status RunSideBySide(std::size_t parts, const Interrupts& interrupts, cons
   Interrupts own = crew.each();
   if (interrupts.keep_going) {
     own.keep_going = [&] {
-      if (!std::exchange(goes_on, false)) return false;  // nor is it asked again after it has thrown
+      if (!std::exchange(goes_on, false)) return false;  // nor is it called again after it has thrown
       goes_on = interrupts.keep_going();
       if (!goes_on) crew.StopAll();
       return goes_on;

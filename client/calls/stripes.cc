@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kMinShareBytes = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMaxShareBytes = std::uint64_t{64} << 20;
-// Enough that a stream of half the speed of the others delays the array by little.
+// Enough shares that a stream of half the speed of the others delays the array only a little.
 constexpr std::uint64_t kSharesOfAStream = 4;
 // With this many granules a share's state has few subtrees, and shares have nearly equal sizes.
 constexpr std::uint64_t kGranulesOfAShare = 16;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How one array is cut for several streams. Internal.
+// How one array is split for several streams. Internal.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ std::vector<Stripe> CutIntoStripes(std::uint64_t element_count, std::uint64_t el
                                    std::uint64_t count, std::uint64_t granule = 1);
 
 // The shares that `streams` streams take one after another: equally many for each, 1 to 4 of at least 16 MiB
-// so that a slow stream takes fewer, and more where one would exceed 64 MiB. No more than one Merge folds,
-// unless there are more streams than that.
+// so that a slow stream takes fewer, and more where one would exceed 64 MiB. There are no more of them than
+// one Merge can fold, unless there are more streams than that.
 std::vector<Stripe> CutIntoShares(std::uint64_t element_count, std::uint64_t element_bytes, int streams);
 
 }  // namespace warpfold

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the client's types and the protocol's messages. Internal, and used by the command line.
+// Translates between the client's types and the protocol's messages. Internal, and used by the command line.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ std::vector<std::string> OperatorNames();
 std::string AlgorithmName(v1::Algorithm algorithm);
 std::vector<std::string> AlgorithmNames();
 
-// What a server has, by names. A newer one may have operators, algorithms and types that this client does not
-// know: they are left out.
+// What a server supports, by name. A newer one may have operators, algorithms and types that this client does
+// not know: they are left out.
 struct ServedOperator {
   std::string name;
   std::vector<std::string> scalar_types;  // "int32"
@@ -34,18 +34,18 @@ std::vector<ServedOperator> ServedOperators(const v1::GetServerInfoResponse& inf
 std::vector<std::string> ServedAlgorithms(const v1::GetServerInfoResponse& info);
 
 // UNIMPLEMENTED (UNKNOWN_OPERATOR, UNSUPPORTED_ALGORITHM) for a name that the protocol does not have;
-// INVALID_ARGUMENT (UNSUPPORTED_TYPE) for a type that is none, (BAD_HEADER) for a shape for which
-// ElementBytes is 0. All else is left for the server to judge.
+// INVALID_ARGUMENT (UNSUPPORTED_TYPE) for an invalid type, (BAD_HEADER) for a shape for which ElementBytes is
+// 0. Everything else is left for the server to check.
 absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type);
 
 // INTERNAL if the message contradicts itself or lacks a value.
 absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction);
 
-// More than any server takes, and far from what would overflow the size of an element.
+// More than any server accepts, and far below what would overflow the size of an element.
 inline constexpr std::uint32_t kMaxMatrixSide = 4096;
 
-// Bytes of one element of a type that ToProto takes: a scalar or a matrix. 0 if the shape has no entries, or
-// a side over kMaxMatrixSide.
+// Bytes of one element of a type that ToProto accepts: a scalar or a matrix. 0 if the shape has no entries,
+// or a side over kMaxMatrixSide.
 std::uint64_t ElementBytes(const Spec& spec, ElementType type);
 
 }  // namespace warpfold

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages as gRPC sends them. The array's bytes are a slice of their own, after a small slice with the
-// fields before them, so that they are never copied; reduction.proto keeps them last for that. Internal.
+// Messages as gRPC sends them. The array's bytes are a separate slice, after a small slice with the fields
+// before them, so that they are never copied; reduction.proto puts them last for this reason. Internal.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -28,7 +28,7 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
 // False if the buffer does not hold such a message.
 bool Parse(grpc::ByteBuffer buffer, google::protobuf::MessageLite& message);
 
-// The same, of a server's answer: INTERNAL.
+// The same for a server's response: INTERNAL.
 absl::Status ParseAnswer(grpc::ByteBuffer buffer, google::protobuf::MessageLite& message);
 
 // A request with a chunk, which is field 15 of ReduceRequest, PutArrayRequest and ReduceSegmentsRequest

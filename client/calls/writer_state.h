@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a Writer holds. Internal.
+// The state of a Writer. Internal.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ struct Writer::State {
   State(Targets& targets, const ClientOptions& client_options, const CallOptions& call_options,
         std::uint64_t element_size);
 
-  // Starts the call with `header`, and again where it is refused or its server leaves, until it is admitted:
+  // Starts the call with `header`, and again if it is rejected or its server leaves, until it is admitted:
   // from then on a server that drains waits for it.
   absl::Status Open(const v1::ReduceHeader& header);
 
@@ -34,12 +34,12 @@ struct Writer::State {
   // Commits if nothing failed; sets outcome.
   void Finish();
 
-  // Whether the call's time is over, by a clock that nobody sets, as gRPC counts it.
+  // Whether the call's time is over, by a clock that nobody can set, as in gRPC.
   bool IsOverdue() const {
     return absl::FromChrono(std::chrono::steady_clock::now() - steady_start) >= deadline - start;
   }
 
-  // Runs what may call a callback of the caller's. Where that throws, the call is over.
+  // Runs a function that may call one of the caller's callbacks. If that throws, the call is over.
   template <typename Step>
   auto Run(const Step& step) {
     try {
@@ -50,7 +50,7 @@ struct Writer::State {
     }
   }
 
-  // What Write and Flush answer.
+  // What Write and Flush return.
   absl::Status status() const;
 
   const absl::Time start = absl::Now();

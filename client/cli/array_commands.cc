@@ -45,7 +45,7 @@ int RunPut(const Server& server, const PutFlags& flags) {
     static_cast<void>(client.DeleteArray(array->token, {.timeout = kArraysTimeout}));
   };
   if (absl::Status whole = piece.file.CheckWhole(array.status()); !whole.ok()) {
-    // Elements that were not there any more were sent as zeros, and of others both old and new ones.
+    // Elements that were no longer there were sent as zeros, and others may be a mixture of old and new ones.
     if (array.ok()) delete_it();
     return ReportInputError(flags.input, whole);
   }
@@ -55,8 +55,8 @@ int RunPut(const Server& server, const PutFlags& flags) {
   return exit_code;
 }
 
-// There is no DeadlineGuard: a list may be longer than a pipe holds, and whoever reads it page by page may
-// take as long as they like.
+// There is no DeadlineGuard: a list may be longer than a pipe holds, and someone who reads it page by page
+// may take as long as they like.
 int RunArrays(const Server& server, const ArraysFlags& flags) {
   Client client(server.targets, {.credentials = server.credentials});
   const auto arrays = client.ListArrays(flags.owner, {.timeout = kArraysTimeout});

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands. Each prints its answer to standard output, errors to standard error, and returns the
+// The commands. Each prints its result to standard output, errors to standard error, and returns the
 // program's exit code.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace warpfold::cli {
 
 int RunReduce(const Server& server, const ReduceFlags& flags);
-// Does what RunReduce does where flags cut the array into segments.
+// Does the work of RunReduce if flags split the array into segments.
 int RunSegments(const Server& server, const ReduceFlags& flags);
 int RunPut(const Server& server, const PutFlags& flags);
 int RunArrays(const Server& server, const ArraysFlags& flags);

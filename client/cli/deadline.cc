@@ -19,7 +19,7 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
   pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
   // Standard error, too, may be a pipe that nobody reads.
   if (poll(&error, 1, 0) > 0) static_cast<void>(!write(STDERR_FILENO, kMessage.data(), kMessage.size()));
-  // This is not exit(), whose destructors would wait for what the command waits for.
+  // This does not call exit(), whose destructors would wait for the same thing as the command.
   _exit(exit_code);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time that a command may take, with all that it reads, sends and prints.
+// The time that a command may take, with everything that it reads, sends and prints.
 #pragma once
 
 #include <thread>
@@ -13,13 +13,13 @@
 
 namespace warpfold::cli {
 
-// What a call that begins now may take of it.
+// The part of it that is left for a call that begins now.
 inline absl::Duration TimeLeft(absl::Time deadline) { return deadline - absl::Now(); }
 
 // Ends the process with DEADLINE_EXCEEDED, and this exit code, if the command still runs 5 s after its
 // deadline. Calls and input end with the deadline by themselves, or 3 s later (CallOptions::timeout). A
-// reader that no longer reads the answers would hold the command for as long as it likes, and so would a file
-// system that does not answer.
+// reader that no longer reads the output could hold up the command for as long as it likes, and so could a
+// file system that does not respond.
 class DeadlineGuard {
  public:
   explicit DeadlineGuard(absl::Time deadline, int exit_code = kExitServerError);

@@ -15,16 +15,16 @@
 namespace warpfold::cli {
 namespace {
 
-// The piece that is not known to be what was written, and why; null if all are.
+// A piece that may differ from what was written, and why; null if there is none.
 struct Doubtful {
   const FilePiece* piece = nullptr;
   absl::Status why;
 };
 
-// Elements of compressed pieces, as they are asked for in turn. Threads: one at a time.
+// Elements of compressed pieces, as they are requested in turn. Threads: one at a time.
 class Unpacking {
  public:
-  // Bytes from `offset` on. Those before the last ones that were asked for, as after a retry, are unpacked
+  // Bytes from `offset` on. Bytes before the last ones that were requested, as after a retry, are unpacked
   // from the start again. INVALID_ARGUMENT if the member is damaged.
   absl::Status Copy(const FilePiece& piece, std::uint64_t offset, std::span<std::byte> buffer) {
     const std::uint64_t position = piece.head_bytes + offset;
@@ -40,10 +40,10 @@ class Unpacking {
   std::optional<Unpacker> unpacker_;
 };
 
-// Bytes from `offset` on of all pieces, one behind the other. Only compressed pieces are doubtful.
+// Bytes from `offset` on of all pieces, one after the other. Only compressed pieces are doubtful.
 Doubtful CopyPieces(const FilesInput& files, Unpacking& unpacking, std::uint64_t offset,
                     std::span<std::byte> buffer) {
-  if (buffer.empty()) return {};  // as of an array of no elements, of which no piece has the first
+  if (buffer.empty()) return {};  // as for an array without elements, of which no piece has the first
   auto piece = files.pieces.begin();
   for (; offset >= piece->byte_count; ++piece) offset -= piece->byte_count;
   while (!buffer.empty()) {
@@ -61,7 +61,7 @@ Doubtful CopyPieces(const FilesInput& files, Unpacking& unpacking, std::uint64_t
   return {};
 }
 
-// *damaged is the compressed piece that could not be unpacked, for which the call was given up.
+// *damaged is the compressed piece that could not be unpacked, because of which the call was given up.
 absl::StatusOr<Reduction> Send(Client& client, const Spec& spec, ElementType type, const FilesInput& files,
                                CallOptions options, Doubtful* damaged) {
   const bool packed = std::any_of(files.pieces.begin(), files.pieces.end(),
@@ -103,7 +103,7 @@ Doubtful CheckArchives(const FilesInput& files, absl::Time deadline, const std::
 Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, const FilesInput& files,
                     const CallOptions& options) {
   const absl::Time deadline = absl::Now() + options.timeout;
-  // Stored members are checked beside the sending, which reads them, too.
+  // Stored members are checked at the same time as they are sent, which reads them, too.
   std::stop_source stop;
   std::future<Doubtful> checked = std::async(std::launch::async, [&files, deadline, &stop] {
     return CheckArchives(files, deadline, stop.get_token());
@@ -118,7 +118,7 @@ Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, const Fi
     // Where there are several, they were copied, and none was lent.
     absl::Status whole = piece.file.CheckWhole(outcome.reduction.status());
     const bool is_doubtful = &piece == doubtful.piece && !absl::IsCancelled(doubtful.why);
-    // What seems damaged may have been written to, however the call has ended.
+    // A piece that seems damaged may have been written to, however the call has ended.
     if (whole.ok() && is_doubtful && absl::IsInvalidArgument(doubtful.why)) whole = piece.file.CheckWhole();
     if (whole.ok() && is_doubtful) whole = doubtful.why;
     if (!whole.ok()) return {.input_error = whole, .bad_input = piece.name};

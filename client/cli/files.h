@@ -17,12 +17,12 @@ namespace warpfold::cli {
 struct Outcome {
   absl::Status input_error = {};
   absl::StatusOr<Reduction> reduction = absl::UnknownError("");
-  std::string bad_input = {};  // its name, where it is one of several
+  std::string bad_input = {};  // its name, if it is one of several
 };
 
-// Mapped files go from their place, striped; where one is compressed, all go over one stream as they are
-// unpacked, and are unpacked again where the call is tried again. An input error comes before any other,
-// since the call's may come of it.
+// Mapped files are sent from where they are, striped; if one is compressed, all are sent over one stream as
+// they are unpacked, and are unpacked again if the call is retried. An input error takes precedence over any
+// other, since it may be the cause of the call's error.
 Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, const FilesInput& files,
                     const CallOptions& options);
 

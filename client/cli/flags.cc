@@ -88,8 +88,8 @@ void AddServer(CLI::App& app, ServerFlags& flags) {
   key->needs(cert);
 }
 
-// The environment's target, where the command has the flag and was not given it. Not by CLI11: its later
-// releases take no notice of one that is wrong.
+// The environment's target, if the command has the flag and was not given it. CLI11 is not used for this: its
+// later releases ignore a target that is wrong.
 void TakeTargetOfEnvironment(const CLI::App& app, ServerFlags& flags) {
   const CLI::Option* const flag = app.get_subcommands().front()->get_option_no_throw("--target");
   if (flag == nullptr || flag->count() > 0) return;
@@ -110,7 +110,7 @@ void AddTimeout(CLI::App& app, absl::Time& deadline) {
       ->check(SecondsValidator());
 }
 
-// How the array is cut into segments.
+// How the array is split into segments.
 void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
   CLI::Option* length = app.add_option("--segment_length", flags.segment_length,
                                        "A result for each N elements: see Segments, below")
@@ -129,7 +129,7 @@ void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
   for (CLI::Option* cut : {length, lengths, axis}) cut->excludes(&streams);
 }
 
-// By a callback: add_flag would write false where it is absent, and so name another policy.
+// This uses a callback: add_flag would write false if the flag is absent, and so name another policy.
 void AddWrap(CLI::App& app, Spec& spec) {
   app.add_flag_callback(
       "--wrap", [&spec] { spec.wrap_overflow = true; },
@@ -138,7 +138,7 @@ void AddWrap(CLI::App& app, Spec& spec) {
 
 void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.footer(kReduceFooter);
-  // One text: an option of several values would take INPUT for one more.
+  // One text: an option with several values would take INPUT as another one.
   app.add_option_function<std::string>(
          "--op", [&flags](const std::string& text) { flags.spec.operators = absl::StrSplit(text, ','); },
          "Operators, separated by commas, over one pass of the data")
@@ -237,7 +237,7 @@ void CheckCommand(const CLI::App& app, const std::vector<std::string>& words) {
   }
 }
 
-// Says what is wrong with the command line, which it quotes; or prints the help that was asked for.
+// Says what is wrong with the command line, which it quotes; or prints the help that was requested.
 int Explain(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out;
   std::ostringstream complaint;

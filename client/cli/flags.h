@@ -20,9 +20,9 @@ namespace warpfold::cli {
 
 // Exit codes of every command.
 inline constexpr int kExitOk = 0;
-// A server answered an error or cannot be reached, or the time is up.
+// A server returned an error or cannot be reached, or the time is up.
 inline constexpr int kExitServerError = 1;
-// The client found the command line or the input at fault, or standard output takes no more.
+// The client found a fault in the command line or the input, or standard output accepts no more.
 inline constexpr int kExitUsage = 2;
 
 struct ReduceFlags {
@@ -35,7 +35,7 @@ struct ReduceFlags {
   bool checksum = false;
   std::string request_id;
   bool json = false;
-  bool progress = false;              // also where standard error is no terminal
+  bool progress = false;              // even if standard error is not a terminal
   std::optional<std::string> member;  // of .npz files
   // Exactly one of these four.
   std::vector<std::string> inputs;   // paths, in the array's order, or "-" alone
@@ -43,7 +43,7 @@ struct ReduceFlags {
   std::optional<std::uint64_t> iota;
   std::optional<std::uint64_t> random;
   std::uint64_t seed = 0;
-  // At most one of these three cuts the array into segments, which have results of their own.
+  // At most one of these three splits the array into segments, which have separate results.
   std::uint64_t segment_length = 0;            // 0 for none
   std::optional<std::string> segment_lengths;  // a path
   std::optional<std::int64_t> axis;            // of an .npy file
@@ -56,7 +56,7 @@ struct PutFlags {
   std::optional<ElementType> type;
   std::optional<MatrixShape> matrix_shape;
   std::string owner;
-  absl::Duration time_to_live;                          // zero: as the server has it
+  absl::Duration time_to_live;                          // zero: the server's default
   absl::Time deadline = absl::Now() + kDefaultTimeout;  // as ReduceFlags'
   bool json = false;
 };

@@ -24,13 +24,13 @@ Generator Elementwise(Make make) {
   };
 }
 
-// `x`, which T holds exactly. Floats of 16 bits are cut out of those of 32.
+// `x`, which T holds exactly. 16-bit floats are cut out of 32-bit ones.
 template <Element T, typename X>
 T Exactly(X x) {
   if constexpr (std::same_as<T, Float16> || std::same_as<T, Bfloat16>) {
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
     if constexpr (std::same_as<T, Bfloat16>) return {static_cast<std::uint16_t>(bits >> 16)};
-    // The exponent's bias is 127 there and 15 here.
+    // The exponent's bias is 127 in float and 15 in binary16.
     return {static_cast<std::uint16_t>(bits == 0 ? 0 : (bits >> 13) - (112u << 10))};
   } else {
     return static_cast<T>(x);
@@ -65,7 +65,7 @@ Generator Random(std::uint64_t seed) {
   });
 }
 
-// What f.operator()<T>() answers for the C++ type of `type`.
+// What f.operator()<T>() returns for the C++ type of `type`.
 template <typename F>
 auto WithType(ElementType type, F f) {
   using Answer = decltype(f.template operator()<float>());

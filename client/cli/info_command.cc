@@ -9,7 +9,7 @@
 namespace warpfold::cli {
 namespace {
 
-// A server that is there answers at once.
+// A server that is running responds at once.
 constexpr absl::Duration kInfoTimeout = absl::Seconds(5);
 
 }  // namespace

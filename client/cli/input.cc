@@ -45,11 +45,11 @@ absl::StatusOr<std::optional<MatrixShape>> CheckNpy(const ReduceFlags& flags, El
   return matrix_shape;
 }
 
-// What one file says of the array.
+// What one file says about the array.
 struct OpenedFile {
   ElementType type;
   std::optional<MatrixShape> matrix_shape;
-  std::vector<std::uint64_t> shape;  // as an .npy file has it
+  std::vector<std::uint64_t> shape;  // as in an .npy file
   FilePiece piece;
 };
 
@@ -64,7 +64,7 @@ absl::StatusOr<OpenedFile> OpenNpy(const ReduceFlags& flags, FilePiece piece,
   return OpenedFile{array->type, *matrix_shape, array->shape, std::move(piece)};
 }
 
-// The next `size` bytes that `read` answers, or all if there are fewer.
+// The next `size` bytes that `read` returns, or all if there are fewer.
 template <typename Read>
 absl::StatusOr<std::string> ReadUpTo(std::size_t size, const Read& read) {
   std::string bytes(size, '\0');
@@ -105,7 +105,7 @@ absl::StatusOr<OpenedFile> OpenNpz(const ReduceFlags& flags, FilePiece piece) {
   const auto matrix_shape = CheckNpy(flags, head->type, head->shape, head->data_bytes);
   if (!matrix_shape.ok()) return matrix_shape.status();
   piece.byte_count = head->data_bytes;
-  // Else the end is seen when the last element is sent.
+  // Otherwise the end is noticed when the last element is sent.
   if (piece.byte_count == 0) {
     if (absl::Status status = unpacker.ExpectEnd(); !status.ok()) return status;
   }
@@ -114,7 +114,7 @@ absl::StatusOr<OpenedFile> OpenNpz(const ReduceFlags& flags, FilePiece piece) {
 
 absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
   if (flags.streams > 1) return Refuse("standard input goes over one stream");
-  // Raw elements are not waited for: the server may refuse the call before they come.
+  // This does not wait for raw elements: the server may reject the call before they come.
   if (flags.type.has_value()) return Input{*flags.type, flags.spec.matrix_shape, StreamInput{}};
   const auto read = [&flags](std::size_t size) {
     return ReadUpTo(

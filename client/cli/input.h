@@ -53,7 +53,7 @@ struct Input {
   std::variant<FilesInput, GeneratedInput, StreamInput> source;
   std::vector<std::uint64_t> shape = {};  // of one .npy file, or member of an archive
 
-  // None of a stream whose length is not known.
+  // None for a stream whose length is not known.
   std::optional<std::uint64_t> byte_count() const;
 };
 
@@ -68,12 +68,12 @@ absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags
 enum class Archives { kRead, kRefused };
 
 // The statuses' messages are for people: what is wrong with the input or with the flags that describe it.
-// *name is then the input's.
+// *name is then the name of the input.
 absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name,
                                 Archives archives = Archives::kRead);
 
 // The matrices in an array of `shape`: `asked` if given, which the last two dimensions must equal unless
-// there is only one; else these two where `needs_matrices`; else none.
+// there is only one; otherwise these two if `needs_matrices`; otherwise none.
 absl::StatusOr<std::optional<MatrixShape>> MatrixShapeOf(const std::vector<std::uint64_t>& shape,
                                                          std::optional<MatrixShape> asked,
                                                          bool needs_matrices);

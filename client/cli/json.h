@@ -9,9 +9,9 @@
 
 namespace warpfold::cli {
 
-// The value on one line, in ASCII alone: control characters beyond it must not steer a terminal. A text that
-// is not UTF-8, as a device's name need not be, has U+FFFD where it is not. Json: nlohmann::json or
-// nlohmann::ordered_json.
+// The value on one line, in ASCII only: control characters beyond it must not control a terminal. A text that
+// is not UTF-8, which a device's name need not be, gets U+FFFD in place of invalid bytes. Json:
+// nlohmann::json or nlohmann::ordered_json.
 template <typename Json>
 std::string AsciiJson(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);

@@ -35,7 +35,7 @@ int Perform(int argc, const char* const* argv) {
   const auto line = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&line)) return *exit_code;
   const CommandLine& command_line = std::get<CommandLine>(line);
-  // A sink is a server, which chooses for itself.
+  // A sink is a server, which chooses its own settings.
   if (!std::holds_alternative<BenchSinkFlags>(command_line.command)) TuneGrpc();
   const absl::StatusOr<Server> server = FindServer(command_line.server);
   if (!server.ok()) {
@@ -48,16 +48,16 @@ int Perform(int argc, const char* const* argv) {
 }  // namespace
 
 int Main(int argc, const char* const* argv) {
-  // A reader of the answer that is gone is an error to report, not a death.
+  // If the reader of the output is gone, that is an error to report, and does not kill the process.
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // nor is a file that is at its limit
-  // What gRPC would write beside the error that we report says no more, in lines that are not ours.
+  std::signal(SIGXFSZ, SIG_IGN);  // nor does a file that is at its limit
+  // gRPC's lines would say no more than the error that we report, and not in our format.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   try {
     return Perform(argc, argv);
   } catch (const std::bad_alloc&) {
     return ReportCallError(absl::ResourceExhaustedError("there is not enough memory"));
-  } catch (const std::exception& error) {  // as where the system gives no thread
+  } catch (const std::exception& error) {  // for example if the system has no more threads
     return ReportCallError(absl::ResourceExhaustedError(error.what()));
   }
 }

@@ -22,7 +22,7 @@
 namespace warpfold::cli {
 namespace {
 
-// For the signal's handler, which may look at no more than these.
+// For the signal handler, which may read only these.
 std::atomic<std::uintptr_t> missing_page = 0;  // the last one
 std::uintptr_t page_bytes = 0;
 
@@ -38,7 +38,7 @@ void ReplaceMissingPage(int /*signal*/, siginfo_t* info, void* /*context*/) {
   missing_page = page;
 }
 
-// gRPC ends the process where it gets no descriptor: these are for its connections.
+// gRPC ends the process if it gets no descriptor: these are for its connections.
 constexpr rlim_t kLeftDescriptors = 128;
 // A process may have 65,530 mappings (vm.max_map_count), of which each thread takes two.
 constexpr rlim_t kMaxDescriptors = 32'768;
@@ -57,7 +57,7 @@ absl::Status CheckDescriptor(int file) {
       absl::StrCat("too many files: only ", most, " descriptors are for them (see ulimit -Hn)"));
 }
 
-// The system makes the content of some files when they are read, and does not know its size before.
+// The system generates the content of some files when they are read, and does not know its size before.
 absl::Status CheckEmpty(int file, absl::string_view instead) {
   char byte = 0;
   const ssize_t size = pread(file, &byte, 1, 0);
@@ -66,10 +66,10 @@ absl::Status CheckEmpty(int file, absl::string_view instead) {
   return absl::InvalidArgumentError(absl::StrCat("the system does not know the file's size", instead));
 }
 
-// Not the time at which the inode changed: that is another one, too, once the file has a new name or mode.
+// This is not the time at which the inode changed: that also differs once the file has a new name or mode.
 absl::Time Modified(const struct stat& info) { return absl::TimeFromTimespec(info.st_mtim); }
 
-// Whether the answer is of the bytes that were sent. A server that is not there, or full, has no part in it.
+// Whether the result depends on the bytes that were sent. If a server is not there, or full, it does not.
 bool ComesOfTheBytes(const absl::Status& call) {
   return call.ok() || absl::IsDataLoss(call) || absl::IsOutOfRange(call) || absl::IsInvalidArgument(call);
 }
@@ -93,7 +93,7 @@ void AllowManyFiles() {
 }
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, absl::string_view instead) {
-  // Not blocking on a FIFO without a writer: it is refused below.
+  // This must not block on a FIFO without a writer: it is rejected below.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return absl::ErrnoToStatus(errno, "cannot open");
   absl::Cleanup close_file = [file] { close(file); };

@@ -14,7 +14,7 @@
 namespace warpfold::cli {
 namespace {
 
-// NumPy itself refuses headers of more than 10,000 bytes unless told to trust the file.
+// NumPy itself rejects headers of more than 10,000 bytes unless told to trust the file.
 constexpr std::uint64_t kMaxHeaderBytes = 64 << 10;
 
 struct DescrRow {
@@ -47,7 +47,7 @@ absl::StatusOr<ElementType> TypeOf(absl::string_view descr) {
                              "': integers of 8 to 64 bits, floats of 16 to 64, and bool only"));
 }
 
-// Bytes of the array. INVALID_ARGUMENT if 64 bits do not hold their number.
+// Bytes of the array. INVALID_ARGUMENT if their number does not fit in 64 bits.
 absl::StatusOr<std::uint64_t> DataBytes(const NpyHeader& header, ElementType type) {
   std::uint64_t bytes = ElementTypeBytes(type);
   for (const std::uint64_t length : header.shape) {

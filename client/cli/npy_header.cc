@@ -50,13 +50,13 @@ class Scanner {
     while (digits < rest_.size() && absl::ascii_isdigit(static_cast<unsigned char>(rest_[digits]))) ++digits;
     std::uint64_t value = 0;
     if (!absl::SimpleAtoi(rest_.substr(0, digits), &value)) return std::nullopt;
-    // Python has no number 012, and took it for octal once.
+    // Python has no number 012, which was octal in earlier versions.
     if (rest_[0] == '0' && value != 0) return std::nullopt;
     rest_.remove_prefix(digits);
     return value;
   }
 
-  // As "()", "(3,)" or "(3, 4)".
+  // Such as "()", "(3,)" or "(3, 4)".
   std::optional<std::vector<std::uint64_t>> TakeShape() {
     if (!Take("(")) return std::nullopt;
     std::vector<std::uint64_t> shape;

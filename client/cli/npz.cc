@@ -17,10 +17,10 @@ namespace warpfold::cli {
 namespace {
 
 constexpr std::size_t kMaxMembersNamed = 20;
-// zip's numbers of the ways to compress that NumPy writes.
+// zip's numbers for the compression methods that NumPy writes.
 constexpr int kStored = 0;
 constexpr int kDeflated = 8;
-// Of others that have names.
+// Other methods that have names.
 constexpr int kBzip2 = 12;
 constexpr int kLzma = 14;
 constexpr int kZstandard = 93;

@@ -17,17 +17,17 @@
 
 namespace warpfold::cli {
 
-// One member of an archive, where it lies in the file.
+// One member of an archive, in place in the file.
 struct NpzMember {
   // `archive` is the whole file, and must outlive the member. `name` is with or without ".npy", and of
-  // several members of one name the last is taken, as by NumPy; without a name there must be one member.
-  // INVALID_ARGUMENT says what is wrong: no zip file, damaged, no such member, several, encrypted, or
-  // compressed in another way than by deflate.
+  // several members with one name the last is taken, as in NumPy; without a name there must be one member.
+  // INVALID_ARGUMENT says what is wrong: not a zip file, damaged, no such member, several, encrypted, or
+  // compressed in another way than with deflate.
   static absl::StatusOr<NpzMember> Find(std::span<const std::byte> archive,
                                         const std::optional<std::string>& name);
 
-  // Reads a member that is not packed. INVALID_ARGUMENT if it has not the checksum that the archive says;
-  // DEADLINE_EXCEEDED or CANCELLED if that is not known in time, or not wanted any more.
+  // Reads a member that is not packed. INVALID_ARGUMENT if it does not have the checksum that the archive
+  // gives; DEADLINE_EXCEEDED or CANCELLED if that is not known in time, or no longer wanted.
   absl::Status CheckStored(absl::Time deadline, const std::stop_token& stop = {}) const;
 
   bool packed = false;               // by deflate: see Unpacker

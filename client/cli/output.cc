@@ -19,8 +19,9 @@
 namespace warpfold::cli {
 namespace {
 
-// The bytes of the character of UTF-8 that the text begins with; 0 for a control character, and for what is
-// no character: a terminal of 8 bits takes a lone byte of 0x80 to 0x9f for a control character.
+// The number of bytes of the UTF-8 character with which the text begins; 0 for a control character, and for
+// bytes that are not a character: an 8-bit terminal interprets a lone byte of 0x80 to 0x9f as a control
+// character.
 std::size_t CharacterBytes(absl::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
@@ -29,8 +30,7 @@ std::size_t CharacterBytes(absl::string_view text) {
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // These are control characters, then what is written longer than it must be, surrogates, and what is beyond
-  // Unicode.
+  // These are control characters, then overlong encodings, surrogates, and code points beyond Unicode.
   const bool is_none = (byte(0) == 0xc2 && byte(1) < 0xa0) || (byte(0) == 0xe0 && byte(1) < 0xa0) ||
                        (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90) ||
                        (byte(0) == 0xf4 && byte(1) >= 0x90);

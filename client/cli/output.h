@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where answers and errors go.
+// Where results and errors are printed.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@
 
 namespace warpfold::cli {
 
-// The text, whose control characters and whatever is not UTF-8 become \xNN: names of files and what servers
-// say must not steer a terminal.
+// The text, with control characters and anything that is not UTF-8 replaced by \xNN: names of files and
+// servers' texts must not control a terminal.
 std::string Printable(absl::string_view text);
 
-// "warpfold: INVALID_ARGUMENT: message" on standard error, of a call that failed. Returns kExitServerError,
-// or kExitUsage if the client has refused the call by itself.
+// "warpfold: INVALID_ARGUMENT: message" on standard error, for a call that failed. Returns kExitServerError,
+// or kExitUsage if the client itself has rejected the call.
 int ReportCallError(const absl::Status& status);
 
-// "warpfold: what: message" on standard error. Returns kExitUsage. An input that has not come in time is no
-// wrong one: DEADLINE_EXCEEDED is reported as a call's.
+// "warpfold: what: message" on standard error. Returns kExitUsage. An input that has not come in time is not
+// a wrong one: DEADLINE_EXCEEDED is reported like a call's.
 int ReportInputError(absl::string_view what, const absl::Status& status);
 
 bool IsTerminal(std::FILE* file);
 
-// What was done, of one array.
+// What was done for one array.
 struct Summary {
   std::uint64_t element_count = 0;
   std::uint64_t byte_count = 0;
@@ -42,7 +42,7 @@ std::string SummaryText(const Summary& summary);
 // The same for people, on standard error: if it is a terminal, or if that was `asked` for.
 void PrintSummary(bool asked, const Summary& summary);
 
-// Prints the answer. kExitOk, or kExitUsage if standard output does not take it.
+// Prints the result. Returns kExitOk, or kExitUsage if standard output does not accept it.
 int PrintAnswer(const std::string& text);
 
 }  // namespace warpfold::cli

@@ -45,7 +45,7 @@ std::vector<std::string> PlainWords(const CLI::App& app, int argc, const char* c
       only_paths = true;
     } else if (!only_paths && TakesValue(*command, name)) {
       plain.push_back(name);
-      // CLI11 takes the word that follows "--name=" for its value.
+      // CLI11 takes the word that follows "--name=" as its value.
       if (name.size() < word.size()) {
         plain.push_back(word.substr(name.size() + 1));
       } else if (i + 1 < words.size()) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a reduction is, on standard error: as a bar if that is a terminal, or where asked for as a line a
-// second.
+// How far a reduction has got, on standard error: as a bar if that is a terminal, or, if requested, as one
+// line a second.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@
 
 namespace warpfold::cli {
 
-// "  45 % [=====     ] 1.21 GB  2.31 GB/s  3 s left", or without share and rest where the total is not known.
+// "  45 % [=====     ] 1.21 GB  2.31 GB/s  3 s left", or without the percentage and the time left if the
+// total is not known.
 std::string ProgressLine(std::uint64_t bytes, std::optional<std::uint64_t> total, absl::Duration elapsed);
 
 // Threads: Add may be called from any thread.
@@ -32,7 +33,7 @@ class Progress {
  private:
   const std::optional<std::uint64_t> total_;
   const bool visible_;
-  const bool lines_;  // where there is no bar
+  const bool lines_;  // if there is no bar
   const absl::Time start_ = absl::Now();
   absl::Mutex mutex_;
   std::uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -33,7 +33,8 @@ Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input
   std::vector<std::byte> buffer(1 << 20);
   while (true) {
     if (!AwaitStandardInput(kTurn)) {
-      // Else the server would take a slow producer for an idle one, and its refusal would not be heard.
+      // Otherwise the server would mistake a slow producer for an idle one, and its rejection would not be
+      // noticed.
       if (absl::Status status = writer->Flush(); !status.ok()) return {absl::OkStatus(), status};
       if (writer->AwaitEnd(kTurn)) return {absl::OkStatus(), writer->Commit()};
       continue;
@@ -66,7 +67,7 @@ Outcome Reduce(Client& client, const Spec& spec, Input& input, const ReduceFlags
   return ReduceStandardInput(client, spec, input, options);
 }
 
-// The values that there are, and on standard error why there are no others, and what was done.
+// Prints the values, and on standard error why others are missing, and what was done.
 int PrintReduction(const Reduction& reduction, std::uint64_t element_bytes, const ReduceFlags& flags) {
   int exit_code = PrintAnswer(flags.json ? ReductionJson(reduction) : ReductionText(reduction));
   for (const OperatorResult& result : reduction.results) {

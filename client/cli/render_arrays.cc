@@ -32,7 +32,7 @@ Json JsonOf(const ResidentArray& array) {
   return json;
 }
 
-// The server takes printable ASCII alone for an owner; whoever answers may be no such server.
+// The server accepts only printable ASCII for an owner, but the peer may not be such a server.
 std::string Dump(const Json& json) { return AsciiJson(json) + "\n"; }
 
 std::string ShapeOf(const ResidentArray& array) {

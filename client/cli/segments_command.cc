@@ -45,11 +45,12 @@ absl::StatusOr<std::vector<std::uint64_t>> ReadLengths(const std::string& path) 
   return lengths;
 }
 
-// A file of a hundred bytes can name more rows of no elements than there is memory for their lengths: 1 GiB.
+// A file of a hundred bytes can name more empty rows than there is memory for their lengths: 1 GiB.
 constexpr std::uint64_t kMaxEmptyRows = std::uint64_t{1} << 27;
 
-// The rows along the axis, which must be the last one: along others segments would not be consecutive. Where
-// that has no elements, rows cannot be counted by elements, and the cut is by `lengths`, which this fills.
+// The rows along the axis, which must be the last one: along others segments would not be consecutive. If
+// that axis has no elements, rows cannot be counted by elements, and the array is split by `lengths`, which
+// this fills.
 absl::StatusOr<SegmentCut> CutAlong(std::int64_t axis, const std::vector<std::uint64_t>& shape,
                                     std::vector<std::uint64_t>& lengths) {
   const auto last = static_cast<std::int64_t>(shape.size()) - 1;
@@ -65,7 +66,7 @@ absl::StatusOr<SegmentCut> CutAlong(std::int64_t axis, const std::vector<std::ui
       return Refuse(absl::StrCat("--axis: more than ", kMaxEmptyRows, " rows of no elements"));
     }
   }
-  if (rows == 0) return SegmentCut{.length = 1};  // any cut has no segments then
+  if (rows == 0) return SegmentCut{.length = 1};  // there are no segments then, however it is split
   lengths.assign(rows, 0);
   return SegmentCut{.lengths = lengths};
 }
@@ -88,7 +89,7 @@ class Printer {
     if (exit_code_ == kExitOk && !text.empty()) exit_code_ = PrintAnswer(text);
   }
 
-  // kExitOk as long as standard output takes them.
+  // kExitOk as long as standard output accepts them.
   int exit_code() const { return exit_code_; }
   // Whether a result is missing because of an overflow, and not because its segment is empty.
   bool overflows() const { return overflows_; }
@@ -129,7 +130,7 @@ int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer
                    absl::StrCat(summary->failure_count, " results are missing: see the answers")));
 }
 
-// Segments are sent from their place.
+// Segments are sent from where they are.
 absl::Status CheckFiles(const FilesInput& files, absl::Time deadline) {
   if (files.pieces.size() > 1) return Refuse("segments are those of one file");
   const FilePiece& piece = files.pieces.front();

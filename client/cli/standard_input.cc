@@ -20,7 +20,7 @@ constexpr absl::Duration kLongestWait = absl::Hours(1);
 
 bool AwaitStandardInput(absl::Duration timeout) {
   pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  // An error is for read() to tell; an interruption is no more than a short wait.
+  // read() reports an error; an interruption is only a short wait.
   const int ready = poll(&input, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout)));
   return ready > 0 || (ready < 0 && errno != EINTR);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Standard input, as it comes.
+// Standard input, as it arrives.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace warpfold::cli {
 
-// Why it takes none: the list of an archive's members is at its end.
+// Why it accepts no archive: the list of an archive's members is at its end.
 inline constexpr absl::string_view kArchiveInStream =
     "an archive, as .npz files are, which no stream can be: say the file's name";
 
-// Whether there is something to read, or the end; waits up to `timeout` for it.
+// Whether there is something to read, or the end has come; waits up to `timeout` for it.
 bool AwaitStandardInput(absl::Duration timeout);
 
-// Reads what there is, and waits only if there is nothing. The number of bytes; 0 at the end.
+// Reads what is available, and waits only if there is nothing. Returns the number of bytes; 0 at the end.
 // DEADLINE_EXCEEDED if nothing comes before the deadline.
 absl::StatusOr<std::size_t> ReadStandardInput(std::span<std::byte> buffer, absl::Time deadline);
 

@@ -16,7 +16,7 @@ absl::Status StreamCheck::Add(std::span<const std::byte> bytes) {
   byte_count_ += bytes.size();
   if (input_.byte_count.has_value()) {
     if (byte_count_ <= *input_.byte_count) return absl::OkStatus();
-    // How many there are is not known before the end, which is not waited for.
+    // Their number is not known before the end, which this does not wait for.
     return Refuse(absl::StrCat("bytes are left over after the ", *input_.byte_count,
                                " bytes of data that the header announces"));
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the bytes that come through standard input are what they were said to be.
+// Checks whether the bytes that come through standard input are what they were announced to be.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class StreamCheck {
   // that was announced as raw elements.
   absl::Status Add(std::span<const std::byte> bytes);
 
-  // All have come. INVALID_ARGUMENT if they are too few.
+  // All bytes have come. INVALID_ARGUMENT if they are too few.
   absl::Status End() const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 // zlib counts in 32 bits.
 constexpr std::size_t kMaxAtOnce = std::numeric_limits<uInt>::max();
-// The window of deflate, without a header of zlib's own before the data.
+// The window of deflate, without a zlib header before the data.
 constexpr int kRawDeflate = -MAX_WBITS;
 
 Bytef* ForZlib(const std::byte* bytes) {
@@ -51,7 +51,7 @@ absl::StatusOr<std::size_t> Unpacker::Read(std::span<std::byte> buffer) {
     }
     const int code = inflate(&stream, Z_NO_FLUSH);
     ended_ = code == Z_STREAM_END;
-    // A member that ends too early is one, too: zlib then has nothing to read.
+    // A member that ends too early is an error, too: zlib then has nothing to read.
     if (code != Z_OK && !ended_) return Refuse("damaged: a compressed member cannot be unpacked");
   }
   const std::size_t size = wanted - stream.avail_out;

@@ -23,17 +23,17 @@ class Unpacker {
   // The member must be packed. The archive must outlive this.
   explicit Unpacker(const NpzMember& member);
 
-  // Unpacks the next bytes: how many, 0 only at the end. INVALID_ARGUMENT if they are damaged, or if the
-  // member ends with them and is not as long as the archive says or has not its checksum. `buffer` must not
-  // be empty.
+  // Unpacks the next bytes and returns how many; 0 only at the end. INVALID_ARGUMENT if they are damaged, or
+  // if the member ends with them and does not have the length or the checksum that the archive gives.
+  // `buffer` must not be empty.
   absl::StatusOr<std::size_t> Read(std::span<std::byte> buffer);
 
   // Fills the buffer, or unpacks up to `position` without keeping it. INVALID_ARGUMENT also if the member
-  // ends before.
+  // ends earlier.
   absl::Status ReadAll(std::span<std::byte> buffer);
   absl::Status SkipTo(std::uint64_t position);
 
-  // INVALID_ARGUMENT unless all has been read, and is right.
+  // INVALID_ARGUMENT unless everything has been read, and is correct.
   absl::Status ExpectEnd();
 
   // How many have been unpacked.

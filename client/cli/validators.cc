@@ -49,7 +49,7 @@ std::string CheckInteger(std::string& text) {
   return "";
 }
 
-// abseil would take blanks around it and hexadecimal digits, too.
+// abseil would also accept blanks around it and hexadecimal digits.
 bool ReadNumber(const std::string& text, double* number) {
   return text.find_first_of(" \t\n\v\f\rxX") == std::string::npos && absl::SimpleAtod(text, number);
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options that several commands have, and checks of their text. With CLI11's conventions a check answers an
-// empty string for success, else what is wrong.
+// Options that several commands have, and checks of their text. By CLI11's convention a check returns an
+// empty string for success, otherwise what is wrong.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,17 +19,18 @@ CLI::Validator TypeValidator();
 // Operators, separated by commas.
 CLI::Validator OperatorsValidator();
 
-// A whole number of 0 or more that 64 bits hold: CLI11 takes "-1", and all that is too large, for the largest
-// one. `name` stands for it in the help.
+// A whole number of 0 or more that fits in 64 bits: CLI11 takes "-1", and every number that is too large, for
+// the largest one. `name` stands for it in the help.
 CLI::Validator UnsignedValidator(const std::string& name);
 
 // The same of 1 or more.
 CLI::Validator PositiveValidator(const std::string& name);
 
-// A whole number that 64 bits with a sign hold, negative ones too: CLI11 takes an empty text for none.
+// A whole number that fits in 64 bits with a sign, including negative ones: CLI11 takes an empty text for
+// none.
 CLI::Validator IntegerValidator();
 
-// A number: to CLI11 one that is none (nan) lies in every range, and an empty text is 0.
+// A number: for CLI11, nan lies in every range, and an empty text is 0.
 CLI::Validator NumberValidator();
 
 // A time above 0.
@@ -38,7 +39,7 @@ CLI::Validator SecondsValidator();
 // A token of an array that the server keeps: 32 hexadecimal digits.
 CLI::Validator TokenValidator();
 
-// ROWSxCOLUMNS, as 4x4.
+// ROWSxCOLUMNS, such as 4x4.
 CLI::Validator MatrixShapeValidator();
 std::optional<MatrixShape> ParseMatrixShape(const std::string& text);
 

@@ -18,8 +18,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// Each kind of record begins with a number of its own, and has this many bytes before those of varying
-// length.
+// Each kind of record begins with its own number, and has this many bytes before the parts of varying length.
 struct RecordKind {
   std::uint32_t magic;
   std::uint64_t size;
@@ -35,7 +34,8 @@ constexpr std::uint64_t kDoesNotFit = 0xffffffff;  // a size or an offset that t
 constexpr std::uint16_t kZip64Field = 1;
 constexpr std::uint64_t kFieldHeadBytes = 4;
 constexpr std::uint16_t kEncryptedFlag = 1;
-// As of APPNOTE.TXT 6.3: what a reader has to know at most, and the ways to compress that archives have.
+// As of APPNOTE.TXT 6.3: the highest version that a reader has to know, and the compression methods in
+// archives.
 constexpr std::uint16_t kNewestVersion = 63;
 constexpr std::array<std::uint16_t, 8> kMethods = {0, 8, 9, 12, 14, 93, 95, 98};
 
@@ -74,7 +74,7 @@ std::optional<std::uint64_t> FindEnd(Bytes file) {
   return std::nullopt;
 }
 
-// Whether the file is an end record and its comment alone, which says that there is nothing else.
+// Whether the file consists only of an end record and its comment, which says that there is nothing else.
 bool IsEmptyZip(Bytes file) {
   const Bytes record = RecordAt(file, 0, kEnd);
   if (record.empty() || kEnd.size + Number16(record, 20) != file.size()) return false;
@@ -84,11 +84,11 @@ bool IsEmptyZip(Bytes file) {
 
 struct Entries {
   Bytes bytes;
-  std::uint64_t offset = 0;  // of them in the file
+  std::uint64_t offset = 0;  // where they begin in the file
   std::uint64_t origin = 0;  // from which the file counts: there may be a program before the archive
 };
 
-// As NumPy's reader does, this takes the list to end where the end record begins, whatever its offset says.
+// Like NumPy's reader, this assumes that the list ends where the end record begins, whatever its offset says.
 absl::StatusOr<Entries> FindEntries(Bytes file) {
   const std::optional<std::uint64_t> end = FindEnd(file);
   if (!end.has_value()) return Refuse("not a zip file, or a truncated one");
@@ -165,7 +165,7 @@ bool BeginsWithZipMember(Bytes start) {
   if (header.empty()) return false;
   const std::uint16_t method = Number16(header, 8);
   if (std::find(kMethods.begin(), kMethods.end(), method) == kMethods.end()) return false;
-  // Only encryption makes a member longer that is not compressed.
+  // Only encryption makes an uncompressed member longer.
   const bool plain = method == 0 && (Number16(header, 6) & kEncryptedFlag) == 0;
   if (plain && Number32(header, 18) != Number32(header, 22)) return false;
   return Number16(header, 4) <= kNewestVersion && Number16(header, 26) > 0;

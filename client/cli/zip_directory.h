@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a zip file has in it and where, with zip64 (PKWARE's APPNOTE.TXT, 4.3 and 4.5.3). Nothing that the
-// file says is believed before it is known to lie within the file.
+// What a zip file contains and where, including zip64 (PKWARE's APPNOTE.TXT, 4.3 and 4.5.3). No position that
+// the file gives is trusted before it is known to lie within the file.
 #pragma once
 
 #include <cstddef>
@@ -26,25 +26,26 @@ struct ZipMember {
 };
 
 struct ZipDirectory {
-  std::span<const std::byte> body;  // of the file: what is before the list of members
+  std::span<const std::byte> body;  // part of the file: what is before the list of members
   std::vector<ZipMember> members;   // several may have one name
 };
 
 // Whether this file begins with the number that members of a zip file begin with.
 bool BeginsAsZip(std::span<const std::byte> start);
 
-// Whether it begins with all that comes before a member's name, which elements do not look like by chance.
+// Whether it begins with everything that comes before a member's name, which elements are unlikely to match
+// by chance.
 inline constexpr std::size_t kZipHeaderBytes = 30;
 bool BeginsWithZipMember(std::span<const std::byte> start);
 
-// Whether this whole file begins and ends as a zip file does, or is one without members.
+// Whether this whole file begins and ends like a zip file, or is one without members.
 bool IsZip(std::span<const std::byte> file);
 
-// `file` is the whole file, and must outlive the directory. INVALID_ARGUMENT if it is no zip file, or
+// `file` is the whole file, and must outlive the directory. INVALID_ARGUMENT if it is not a zip file, or is
 // damaged.
 absl::StatusOr<ZipDirectory> ReadZipDirectory(std::span<const std::byte> file);
 
-// Where a member of the directory lies in the file, as it was packed. INVALID_ARGUMENT if it is not there.
+// Where a member of the directory lies in the file, in its packed form. INVALID_ARGUMENT if it is not there.
 absl::StatusOr<std::span<const std::byte>> PackedBytesOf(const ZipDirectory& directory,
                                                          const ZipMember& member);
 

@@ -21,7 +21,7 @@ namespace {
 constexpr auto kLongest = std::chrono::milliseconds(3500);
 constexpr absl::Duration kLookedAtEvery = absl::Milliseconds(100);
 
-using Clock = std::chrono::steady_clock;  // which nobody sets
+using Clock = std::chrono::steady_clock;  // which nobody can set
 
 bool Connects(grpc::Channel& channel) {
   return channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_CONNECTING;
@@ -36,7 +36,7 @@ class Keeper {
       try {
         std::thread([this] { Run(); }).detach();
       } catch (const std::system_error&) {
-        return;  // the system gives no thread: the socket may be lost
+        return;  // the system has no more threads: the socket may be lost
       }
       is_running_ = true;
     }
@@ -54,7 +54,7 @@ class Keeper {
     Clock::time_point until;
   };
 
-  // Until there are none.
+  // Runs until there are none.
   void Run() {
     grpc::CompletionQueue queue;
     std::vector<Kept> kept;
@@ -90,8 +90,8 @@ class Keeper {
 
   mutable absl::Mutex mutex_;
   bool is_running_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<Kept> given_up_ ABSL_GUARDED_BY(mutex_);  // that the thread has not taken yet
-  std::size_t watched_ ABSL_GUARDED_BY(mutex_) = 0;     // those that it has
+  std::vector<Kept> given_up_ ABSL_GUARDED_BY(mutex_);  // those that the thread has not taken yet
+  std::size_t watched_ ABSL_GUARDED_BY(mutex_) = 0;     // those that it has taken
 };
 
 // Never destroyed: its thread may live until the process ends.

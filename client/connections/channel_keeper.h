@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of a channel that is given up while it connects. gRPC 1.51 may lose its socket then: it stays
-// open until the process ends, here and as one of the server's connections. Internal.
+// Takes over channels that are given up while they connect. gRPC 1.51 may lose the socket then: it stays open
+// until the process ends, here and as one of the server's connections. Internal.
 #pragma once
 
 #include <grpcpp/channel.h>

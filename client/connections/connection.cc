@@ -22,7 +22,7 @@ namespace {
 constexpr absl::Duration kStopCheckedEvery = absl::Milliseconds(10);
 
 // Despite gRPC's name for it this is how long connecting may take, which includes TLS and the server's first
-// frame. Calls wait for it, and with gRPC's default of 20 s a host that does not answer ends them by their
+// frame. Calls wait for it, and with gRPC's default of 20 s, if a host does not respond, they end with their
 // own deadline before another address or server is tried. 3 s are enough for a lost packet and three round
 // trips of 0.6 s.
 constexpr absl::Duration kConnectsWithin = absl::Seconds(3);
@@ -45,9 +45,9 @@ grpc::ChannelArguments Arguments(const std::string& target, const ClientOptions&
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
                    static_cast<int>(absl::ToInt64Milliseconds(kConnectsWithin)));
-  // A write that the peer's kernel does not take for 20 s closes a TCP connection (TCP_USER_TIMEOUT, which
-  // gRPC sets with keepalive), also of a call that may take longer. A peer that took all and died is found by
-  // pings; servers punish frequent ones, and those without a call.
+  // A write that the peer's kernel does not accept for 20 s closes a TCP connection (TCP_USER_TIMEOUT, which
+  // gRPC sets with keepalive), even that of a call that may take longer. Pings detect a peer that accepted
+  // everything and then died; servers punish frequent pings, and pings without a call.
   const absl::Duration interval = std::clamp(options.keepalive, kShortestKeepalive, kLongestKeepalive);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(interval)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
@@ -68,7 +68,7 @@ bool IsTraceparent(absl::string_view text) {
   return true;
 }
 
-// The standard asks everybody to pass on as much; a longer tracestate may be dropped.
+// The standard asks everybody to pass on this much; a longer tracestate may be dropped.
 constexpr std::size_t kMaxTracestateBytes = 512;
 
 bool IsTracestate(absl::string_view text) {
@@ -111,7 +111,7 @@ bool Connection::AwaitsFirstWords() const {
 
 bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
                                  const Interrupts& interrupts) const {
-  // This measures by a clock that nobody sets.
+  // This uses a clock that nobody can set.
   const auto start = std::chrono::steady_clock::now();
   const auto since_start = [start] { return absl::FromChrono(std::chrono::steady_clock::now() - start); };
   const auto pauses = [&] {
@@ -128,7 +128,7 @@ bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
     }
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY && !was_ready) return true;
-    was_ready = state == GRPC_CHANNEL_READY;  // the old one may go only now
+    was_ready = state == GRPC_CHANNEL_READY;  // the old one may end only now
     // gRPC has a timer for this, but gRPC 1.51 sometimes forgets it when several are set at once.
     if (state != GRPC_CHANNEL_READY && !asked_to_connect && since_start() >= pause / 2) {
       grpc::experimental::ChannelResetConnectionBackoff(channel_.get());
@@ -141,7 +141,7 @@ bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
   return true;
 }
 
-// gRPC's WaitForStateChange does not take the event where it cannot wait, and aborts when that comes later.
+// gRPC's WaitForStateChange does not take the event if it cannot wait, and aborts when the event comes later.
 void Connection::AwaitChange(grpc_connectivity_state state, absl::Time until) const {
   std::unique_ptr<grpc::CompletionQueue> queue = queues_->Take();
   channel_->NotifyOnStateChange(state, absl::ToChronoTime(until), queue.get(), /*tag=*/nullptr);
@@ -179,7 +179,7 @@ void CallScope::Cancel() {
 
 absl::Time CallScope::AskKeepGoing(absl::Time now) {
   if (!keep_going_) return absl::InfiniteFuture();
-  // The second condition holds where somebody has set the clock back.
+  // The second condition holds if somebody has set the clock back.
   if (now >= asked_next_ || asked_next_ - now > kAskedEvery) {
     asked_next_ = now + kAskedEvery;
     bool goes_on = false;

@@ -20,25 +20,25 @@
 
 namespace warpfold {
 
-// What may end a request early, and its trace. A request may take several calls, which all are given these.
+// What may end a request early, and its trace. A request may take several calls, which all get these.
 struct Interrupts {
   std::stop_token stop = {};
   std::function<bool()> keep_going = nullptr;  // as in CallOptions
   std::string traceparent = {};                // likewise
   std::string tracestate = {};                 // likewise
 };
-// Between two questions to keep_going.
+// The time between two calls of keep_going.
 inline constexpr absl::Duration kAskedEvery = absl::Milliseconds(50);
 
-// After the end of a call no more than a few messages of it are under way. A peer that does not take them in
-// this time has stopped to read, or is so slow that a new connection does no harm.
+// After the end of a call no more than a few of its messages are on their way. A peer that does not take them
+// in this time has stopped reading, or is so slow that a new connection does no harm.
 inline constexpr absl::Duration kTakenWithin = absl::Seconds(3);
 
 Interrupts InterruptsOf(const CallOptions& options);
-// Of a call that begins now.
+// For a call that begins now.
 absl::Time DeadlineOf(const CallOptions& options);
 
-// A channel that shares its socket with no other. Threads: may be used from any thread.
+// A channel that shares its socket with no other channel. Threads: may be used from any thread.
 class Connection {
  public:
   // Does not block: connects when it is first used. Connections to the same target share its `target_load`.
@@ -56,19 +56,19 @@ class Connection {
   // Whether there is a connection at present. A call on one that is being made waits for it.
   bool IsReady() const;
 
-  // A pause that gRPC can use: it makes a broken connection anew only while a thread waits on it, and until
-  // it has, calls fail at once. Tries to connect in the middle of the pause. Returns after `pause`, or as
-  // soon as a connection that was not there is made, or an interrupt comes. False if keep_going said so.
-  // Where a peer has taken the connection by the end of `pause` and has not spoken yet, goes on for as long
-  // as it may take to do so, but not beyond `deadline`: a call would still fail at once, with the error of an
-  // attempt to connect that came before.
+  // A pause that gRPC can use: it remakes a broken connection only while a thread waits on it, and until it
+  // has, calls fail at once. Tries to connect in the middle of the pause. Returns after `pause`, or as soon
+  // as a connection that was not there is made, or an interrupt comes. False if keep_going said so. If a peer
+  // has accepted the connection by the end of `pause` but has not sent anything yet, this continues for as
+  // long as that may take, but not beyond `deadline`: a call would still fail at once, with the error of an
+  // earlier attempt to connect.
   bool PauseAndConnect(absl::Duration pause, absl::Time deadline, const Interrupts& interrupts) const;
 
-  // Ends the connection, whatever is under way on it. False as of Sockets::ShutDown.
+  // Ends the connection, whatever is in progress on it. False as for Sockets::ShutDown.
   bool BreakOff() const { return sockets_.ShutDown(); }
 
  private:
-  // Whether calls fail at once while a peer that has taken the connection has not spoken yet.
+  // Whether calls fail at once while a peer that has accepted the connection has not sent anything yet.
   bool AwaitsFirstWords() const;
 
   // Waits until the channel is in another state, or until then.
@@ -93,16 +93,16 @@ class CallScope {
   TargetLoad& target_load() const { return connection_.target_load(); }
   QueuePool& queues() const { return connection_.queues(); }
 
-  // To be called by the calling thread whenever it waits. Asks keep_going if it is time, and cancels the call
+  // The calling thread calls this whenever it waits. It calls keep_going if it is time, and cancels the call
   // if keep_going says so. `blocked_since`: from when on the thread has waited for a message that gRPC holds;
-  // the infinite future if gRPC holds none. Breaks the connection off where that has taken kTakenWithin after
+  // the infinite future if gRPC holds none. Breaks off the connection if this still lasts kTakenWithin after
   // the call's end: the message is partly written. Returns when to call this again.
   absl::Time AskWhetherToGoOn(absl::Time blocked_since);
 
-  // Gives the call up, and asks keep_going no more.
+  // Gives the call up, and no longer calls keep_going.
   void Cancel();
 
-  // Whether the caller has ended the call: keep_going said so, or has thrown, or nobody wants its end.
+  // Whether the caller has ended the call: keep_going said so, or has thrown, or nobody wants its outcome.
   bool given_up() const { return given_up_; }
 
   // The deadline, or when the call was found cancelled.

@@ -15,7 +15,7 @@
 namespace warpfold {
 namespace {
 
-// The frequency is wanted by the second of two threads that wait for the same mutex.
+// The second of two threads that wait for the same mutex needs the frequency.
 void WaitBesideAnotherThread() {
   absl::Mutex mutex;
   bool other_waits = false;
@@ -37,8 +37,8 @@ void WaitBesideAnotherThread() {
 }  // namespace
 
 void KeepGrpcRunning() {
-  // A channel that is never used and never given back: it holds all that the other ones share. The pointer
-  // stays in the program for checkers of leaks to see.
+  // A channel that is never used and never given back: it keeps everything that the other ones share. The
+  // pointer stays in the program so that leak checkers see it.
   [[gnu::used]] static const auto* const kept = new std::shared_ptr<grpc::Channel>(
       grpc::CreateChannel("unix:/unused", grpc::InsecureChannelCredentials()));
 }
@@ -50,7 +50,7 @@ void LookUpCpuFrequency() {
       return true;
     }();
   } catch (const std::system_error&) {
-    // The system gives no thread now: the next call tries again.
+    // The system has no thread now: the next call tries again.
   }
 }
 

@@ -6,14 +6,14 @@
 
 namespace warpfold {
 
-// No destructor of ours, nor the end of the process, waits for gRPC's threads. docs/adr/0011 tells why they
+// No destructor of ours, nor the end of the process, waits for gRPC's threads. docs/adr/0011 says why they
 // otherwise would.
 void KeepGrpcRunning();
 
 // For a process that makes several connections at once. gRPC asks for connect()'s errno only after it has
 // taken locks (its pull request 35064 ends that), and the first lock of a process that two threads wait for
 // makes abseil look for the CPU's frequency in a file that most machines lack. The connection is then given
-// up for "No such file or directory". Takes 5 ms, once: abseil measures the frequency instead.
+// up with "No such file or directory". Takes 5 ms, once: abseil measures the frequency instead.
 void LookUpCpuFrequency();
 
 }  // namespace warpfold

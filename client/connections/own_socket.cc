@@ -13,8 +13,8 @@
 namespace warpfold {
 
 // This is the list of the process' OwnSockets. A fork waits for the lock, so that it finds no descriptor that
-// is open and not in a listed one. The lock is the C library's, which takes no other one: absl::Mutex may,
-// and at the fork another thread may have that, which the new process is without.
+// is open and not in a listed one. The lock is the C library's, which takes no other lock: absl::Mutex may,
+// and at the fork that lock may be held by another thread, which the new process does not have.
 class OwnSocket::All {
  public:
   // Never destroyed: a process may fork while it ends.
@@ -32,7 +32,8 @@ class OwnSocket::All {
     pthread_atfork([] { Get().mutex.lock(); }, [] { Get().mutex.unlock(); }, [] { Get().EndInChild(); });
   }
 
-  // In the new process, of which this is the only thread: what it calls must be safe in a handler of signals.
+  // This runs in the new process, whose only thread this is: the functions that it calls must be safe in a
+  // signal handler.
   void EndInChild() {
     for (OwnSocket* const socket : sockets) {
       if (socket->descriptor_ >= 0) close(socket->descriptor_);

@@ -8,9 +8,9 @@
 namespace warpfold {
 
 // In a forked process all of its parent's OwnSockets are closed, from the fork on: those of the parent stay
-// as they are. By fork() alone, since handlers of pthread_atfork do it: clone(), vfork() and _Fork() run
-// none. Threads: one at a time. Forks: any thread, at any time, except for a signal handler that interrupts
-// Open or Close.
+// as they are. This applies only to fork(), since handlers of pthread_atfork do it: clone(), vfork() and
+// _Fork() run none. Threads: one at a time. Forks: any thread, at any time, except for a signal handler that
+// interrupts Open or Close.
 class OwnSocket {
  public:
   OwnSocket();
@@ -18,11 +18,12 @@ class OwnSocket {
   OwnSocket(const OwnSocket&) = delete;
   OwnSocket& operator=(const OwnSocket&) = delete;
 
-  // A new socket(2), also closed at an exec, in place of the one before. False, and errno, if there is none.
+  // A new socket(2), also closed at an exec, in place of the one before. False, with errno set, if there is
+  // none.
   bool Open(int family, int type);
   void Close();
 
-  // -1 where there is none.
+  // -1 if there is none.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -14,7 +14,7 @@
 namespace warpfold {
 namespace {
 
-// Registering takes up to 0.7 s for each GiB; a server that is full of connections answers nothing.
+// Registering takes up to 0.7 s for each GiB; a server that is full of connections does not respond.
 constexpr absl::Duration kLongestSilence = absl::Minutes(2);
 
 }  // namespace

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Completion queues between calls: a new one costs a small call some microseconds, since gRPC's strategy
-// `poll` makes a descriptor to wake it by, and closes that with it (docs/adr/0123). Internal.
+// `poll` makes a descriptor to wake it with, and closes that with the queue (docs/adr/0123). Internal.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
@@ -19,9 +19,9 @@ namespace warpfold {
 
 enum class Waited { kEvent, kTimeout, kFailed };
 
-// The queue's next event, if it comes before `end`. The queue must not have been shut down. kFailed where
-// gRPC cannot wait and says so in its log: with `poll` a queue's first wait makes a descriptor, and the
-// process may have none left. It has then paused for a moment, and may be called again.
+// The queue's next event, if it comes before `end`. The queue must not have been shut down. kFailed if gRPC
+// cannot wait and says so in its log: with `poll` a queue's first wait makes a descriptor, and the process
+// may have none left. It has then paused for a moment, and may be called again.
 Waited AwaitEvent(grpc::CompletionQueue& queue, void** tag, bool* ok, absl::Time end);
 
 // The queues of one connection's calls: with `poll` a queue watches every socket that it has ever had a call
@@ -36,8 +36,8 @@ class QueuePool {
   // A queue for one call at a time, without events.
   std::unique_ptr<grpc::CompletionQueue> Take();
 
-  // The caller has taken the event of every operation that was begun on `queue`: the next call would take it
-  // for its own.
+  // The caller has taken the event of every operation that was begun on `queue`: otherwise the next call
+  // would take it for its own.
   void GiveBack(std::unique_ptr<grpc::CompletionQueue> queue);
 
   // Queues that wait for a call.

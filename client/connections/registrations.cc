@@ -19,9 +19,9 @@
 namespace warpfold {
 namespace {
 
-// A server that lives answers far sooner; who gives memory back has nothing to win by a longer wait.
+// A live server responds far sooner; a client that gives memory back gains nothing from a longer wait.
 constexpr absl::Duration kLongestFarewell = absl::Milliseconds(100);
-// Between two attempts to connect to a server with many that wait before.
+// The time between two attempts to connect to a server with many waiting connections.
 constexpr absl::Duration kConnectPause = absl::Milliseconds(10);
 
 constexpr std::size_t kMaxAnswerBytes = 4096;
@@ -30,7 +30,7 @@ absl::Status Broken(absl::string_view what, int error) {
   return absl::UnavailableError(absl::StrCat("the memory socket ", what, ": ", std::strerror(error)));
 }
 
-// Sends a message, with a descriptor or without, as a whole or not at all. 0, or why not.
+// Sends a message, with or without a descriptor, as a whole or not at all. Returns 0, or an errno.
 int SendWith(int socket, const std::string& bytes, std::optional<int> descriptor) {
   iovec part = {.iov_base = const_cast<char*>(bytes.data()), .iov_len = bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
@@ -55,7 +55,7 @@ int SendWith(int socket, const std::string& bytes, std::optional<int> descriptor
 
 bool IsHangUp(int error) { return error == EPIPE || error == ECONNRESET || error == ENOTCONN; }
 
-// A question that cannot be sent, where both sides are in step as before.
+// A request that cannot be sent; both sides are in step as before.
 absl::Status NotSent(int error) {
   if (error == EBADF) return absl::InvalidArgumentError("what is to be registered is no open descriptor");
   if (error == EMSGSIZE) return absl::InvalidArgumentError("the memory socket takes no message of this size");
@@ -79,9 +79,9 @@ absl::StatusOr<Registration> Registrations::Register(const v1::MemoryRequest& re
   if (absl::Status status = TakeTurn(patience); !status.ok()) return status;
   const absl::Cleanup end = [this] { EndTurn(); };
   absl::StatusOr<std::string> token = RegisterInTurn(request, descriptor, patience);
-  // The server may have hung up long before it was asked.
+  // The server may have closed the connection long before the request.
   if (hung_up_) token = RegisterInTurn(request, descriptor, patience);
-  // What is asked meanwhile whether to go on may have forked, and have gone on in the new process, too.
+  // The keep_going that is called meanwhile may have forked, and have continued in the new process, too.
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
   if (!token.ok()) return token.status();
   const absl::MutexLock lock(&mutex_);
@@ -114,7 +114,7 @@ absl::Status Registrations::CheckFor(const Patience& patience) const {
 }
 
 absl::Status Registrations::TakeTurn(const Patience& patience) {
-  // Before the lock, which a thread may have had that this process is without.
+  // This comes before the lock, which may have been held by a thread that this process does not have.
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
   while (true) {
     if (absl::Status status = CheckFor(patience); !status.ok()) return status;
@@ -134,7 +134,7 @@ absl::Status Registrations::TakeTurn(const Patience& patience) {
 void Registrations::EndTurn() {
   if (!IsOwnProcess()) return;
   do {
-    // A server that owes an answer already is not waited for again.
+    // This does not wait again for a server that already owes a response.
     const CallOptions farewell = {.timeout = owed_.empty() ? kLongestFarewell : absl::ZeroDuration()};
     Patience patience(farewell);
     GiveBack(patience).IgnoreError();
@@ -174,8 +174,9 @@ absl::StatusOr<std::string> Registrations::RegisterInTurn(const v1::MemoryReques
   if (socket_.descriptor() < 0) {
     if (absl::Status status = ConnectInTurn(patience); !status.ok()) return status;
   }
-  // A question may have been given up, by a status or by what keep_going throws, and nobody may ask again for
-  // long. Closing the connection makes the server forget what it registers too late.
+  // A request may have been given up, because of a status or of an exception from keep_going, and there may
+  // be no further request for a long time. Closing the connection makes the server forget what it registers
+  // too late.
   const absl::Cleanup forget = [this] {
     if (IsOwnProcess() && !owed_.empty() && !IsUsed()) Close();
   };
@@ -189,14 +190,14 @@ absl::Status Registrations::GiveBack(Patience& patience) {
     const bool makes_room = !owed_.empty();
     if (absl::Status status = TakeOwed(patience); !status.ok()) return status;
     if (is_full_ && !makes_room) break;  // later, then
-    // A token that came too late is to be given back, too.
+    // A token that came too late must be given back, too.
     const absl::MutexLock lock(&mutex_);
     if (given_back_.empty()) break;
   }
   return absl::OkStatus();
 }
 
-// All at once: the server answers in the order of the questions.
+// All at once: the server responds in the order of the requests.
 void Registrations::SendFarewells() {
   is_full_ = false;
   while (const std::optional<std::string> token = NextToGiveBack()) {
@@ -228,14 +229,14 @@ absl::Status Registrations::TakeOwed(Patience& patience) {
     const Owed kind = owed_.front();
     absl::StatusOr<std::string> token = TakeAnswer();
     if (!IsInStep()) return token.status();
-    if (kind == Owed::kFarewell || !token.ok()) continue;  // what the server does not know it has forgotten
+    if (kind == Owed::kFarewell || !token.ok()) continue;  // the server has forgotten what it does not know
     const absl::MutexLock lock(&mutex_);
     given_back_.push_back(*std::move(token));
   }
   return absl::OkStatus();
 }
 
-// A question and its answer: the token.
+// A request and its response: the token.
 absl::StatusOr<std::string> Registrations::Ask(const v1::MemoryRequest& request,
                                                std::optional<int> descriptor, Patience& patience) {
   if (!IsInStep()) return Broken("has failed before", EPIPE);
@@ -258,7 +259,7 @@ absl::Status Registrations::AwaitAnswer(Patience& patience) {
   return status;
 }
 
-// The next answer, which has come: its token, if it has one.
+// The next response, which has come: its token, if it has one.
 absl::StatusOr<std::string> Registrations::TakeAnswer() {
   owed_.pop_front();
   std::array<char, kMaxAnswerBytes> bytes;
@@ -277,9 +278,9 @@ absl::StatusOr<std::string> Registrations::TakeAnswer() {
   return MakeError(static_cast<absl::StatusCode>(response.code()), response.reason(), response.message());
 }
 
-// Questions and answers are not in step any more. A server that has hung up has forgotten all, so that a new
-// connection is as good. One that is silent, or does not speak the protocol, is not asked again; what it has
-// registered stays.
+// Requests and responses are no longer in step. A server that has closed the connection has forgotten
+// everything, so a new connection is just as good. A server that is silent, or does not speak the protocol,
+// gets no more requests; what it has registered stays.
 void Registrations::Break(int error) {
   hung_up_ = IsHangUp(error);
   if (hung_up_) return Close();

@@ -32,11 +32,11 @@ struct Registration {
   std::uint64_t connection = 0;
 };
 
-// The connection of this process to the memory socket, and what is registered over it. Lives as long as
-// anything that was. Answers have no names: the server gives them in the order of the questions, and what it
-// still owes is remembered. Threads: any; one at a time has the turn to ask. Processes: only the one that has
-// made it; another one that has a copy, from a fork, is without the connection, since the server forgets the
-// memory when no process has that any more.
+// The connection of this process to the memory socket, and what is registered over it. Lives as long as any
+// registration over it. Responses have no ids: the server sends them in the order of the requests, and the
+// client remembers which ones are still due. Threads: any; one at a time has the turn to make a request.
+// Processes: only the one that made it; another one that has a copy, from a fork, does not have the
+// connection, since the server forgets the memory when no process has that any more.
 class Registrations {
  public:
   explicit Registrations(std::string path) : path_(std::move(path)) {}
@@ -44,30 +44,30 @@ class Registrations {
   Registrations(const Registrations&) = delete;
   Registrations& operator=(const Registrations&) = delete;
 
-  // To be called once, before all else. Errors of all questions: those of Patience::Check, also before
-  // anything is asked, and FAILED_PRECONDITION in another process, and from within a question's keep_going.
+  // Call this once, before anything else. Errors of all requests: those of Patience::Check, even before
+  // anything is sent, and FAILED_PRECONDITION in another process, and from within a request's keep_going.
   absl::Status Connect(const CallOptions& options);
 
-  // Registers something. The server hangs up on who has had nothing registered for a while (memory.proto),
-  // and when it ends: what was registered over that connection is forgotten, and a new connection is made.
-  // A server may still register what the caller no longer waits for. The client then gives it back: at once
-  // if nothing else is registered, else before the next question. INVALID_ARGUMENT where the descriptor is
-  // none, or the request is too long to be sent.
+  // Registers something. The server closes a connection that has had nothing registered for a while
+  // (memory.proto), and all of them when it ends: registrations over that connection are then forgotten, and
+  // a new connection is made. A server may still register what the caller no longer waits for. The client
+  // then gives it back: at once if nothing else is registered, otherwise before the next request.
+  // INVALID_ARGUMENT if the descriptor is invalid, or the request is too long to be sent.
   absl::StatusOr<Registration> Register(const v1::MemoryRequest& request, std::optional<int> descriptor,
                                         const CallOptions& options);
 
-  // Tells the server, if it is still connected as it was, and waits for its answer for a tenth of a second at
-  // most. Does nothing in another process.
+  // Tells the server, if the same connection still exists, and waits for its response for a tenth of a second
+  // at most. Does nothing in another process.
   void Unregister(const Registration& registration);
 
  private:
-  // The server answers a registration by its token. It also answers when something is given back.
+  // The server responds to a registration with its token. It also responds when something is given back.
   enum class Owed { kToken, kFarewell };
 
   bool IsOwnProcess() const { return getpid() == process_; }
   // FAILED_PRECONDITION in a process that was forked.
   absl::Status CheckProcess() const;
-  // Patience::Check, whose keep_going may have forked, and have gone on in the new process.
+  // Patience::Check, whose keep_going may have forked, and have continued in the new process.
   absl::Status CheckFor(const Patience& patience) const;
   absl::Status TakeTurn(const Patience& patience);
   void EndTurn();
@@ -76,7 +76,7 @@ class Registrations {
   absl::Status ConnectInTurn(const Patience& patience);
   absl::StatusOr<std::string> RegisterInTurn(const v1::MemoryRequest& request, std::optional<int> descriptor,
                                              Patience& patience);
-  // Tells the server of all that was given back, and takes all answers.
+  // Tells the server of everything that was given back, and reads all responses.
   absl::Status GiveBack(Patience& patience);
   void SendFarewells();
   std::optional<std::string> NextToGiveBack();
@@ -94,17 +94,17 @@ class Registrations {
   const pid_t process_ = getpid();
   absl::Mutex mutex_;
   bool is_free_ ABSL_GUARDED_BY(mutex_) = true;            // nobody has the turn
-  std::thread::id asking_ ABSL_GUARDED_BY(mutex_);         // who has it, to ask
-  std::uint64_t connections_ ABSL_GUARDED_BY(mutex_) = 0;  // how many there were; the last one is in use
+  std::thread::id asking_ ABSL_GUARDED_BY(mutex_);         // the thread that has it, to make a request
+  std::uint64_t connections_ ABSL_GUARDED_BY(mutex_) = 0;  // how many there have been; the last one is in use
   // How many registrations the last connection has.
   int registered_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> given_back_ ABSL_GUARDED_BY(mutex_);  // tokens that the server has to forget
 
-  OwnSocket socket_;       // without a connection the next question makes one
-  bool broken_ = false;    // questions and answers are not in step any more
-  bool hung_up_ = false;   // the last question has found the connection closed by the server
-  bool is_full_ = false;   // the connection takes no more farewells for now
-  std::deque<Owed> owed_;  // the answers that the server still owes, in the order in which they come
+  OwnSocket socket_;       // without a connection the next request makes one
+  bool broken_ = false;    // requests and responses are no longer in step
+  bool hung_up_ = false;   // the last request found the connection closed by the server
+  bool is_full_ = false;   // the connection accepts no more unregistrations for now
+  std::deque<Owed> owed_;  // the responses that are still due, in the order in which they come
 };
 
 }  // namespace warpfold

@@ -18,7 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "proto/shared/send_buffer.h"
 
-// What gRPC calls on each socket before it connects. The setter is public,
+// The functions that gRPC calls on each socket before it connects. The setter is public,
 // ChannelArguments::SetSocketMutator, but the type is not: this is that of
 // src/core/lib/iomgr/socket_mutator.h, the same in gRPC 1.51 and 1.83.
 struct grpc_socket_mutator {
@@ -46,11 +46,12 @@ bool HasPeer(int descriptor) {
   return getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
 }
 
-// A descriptor number that is kept free, so that a socket can be had under a second number also at the limit
-// of open files. There is one for the process, as there is one limit. Threads: any.
+// A descriptor number that is kept free, so that a socket can be duplicated even at the limit of open files.
+// There is one for the process, as there is one limit. Threads: any.
 class SpareDescriptor {
  public:
-  // Takes what it needs, unless it has. At the limit of open files it may have to be called again.
+  // Takes the descriptor that it needs, unless it has it. At the limit of open files it may have to be called
+  // again.
   void Prepare() {
     absl::MutexLock lock(&mutex_);
     for (int* descriptor : {&nothing_, &spare_}) {
@@ -58,15 +59,14 @@ class SpareDescriptor {
     }
   }
 
-  // Shuts down the socket if the descriptor still is that one. gRPC may close the descriptor meanwhile, and
-  // another thread get its number: the spare one stays what it is.
-  // False where there is no spare number: the socket may still be that one, and open.
+  // Shuts down the socket if the descriptor still is that socket. gRPC may close the descriptor meanwhile,
+  // and another thread may get its number: the spare one stays what it is. False if there is no spare number:
+  // the socket may still be that one, and open.
   bool ShutDown(int descriptor, ino_t inode) {
     Prepare();
     absl::MutexLock lock(&mutex_);
     if (nothing_ < 0 || spare_ < 0) return false;
-    // Another file may have the number now: to close a second number of it would end this process's locks on
-    // it.
+    // Another file may have the number now: closing a duplicate of it would end this process's locks on it.
     if (!IsSocket(descriptor, inode)) return true;
     if (dup3(descriptor, spare_, O_CLOEXEC) < 0) return !IsSocket(descriptor, inode);
     if (IsSocket(spare_, inode)) shutdown(spare_, SHUT_RDWR);
@@ -110,7 +110,7 @@ class Sockets::Known {
   bool AnyIsTaken() {
     absl::MutexLock lock(&mutex_);
     return std::any_of(open_.begin(), open_.end(), [](const Socket& socket) {
-      // In this order: what has a peer may be another file that has the number now.
+      // The order matters: a socket with a peer may be another file that now has the number.
       return HasPeer(socket.descriptor) && IsSocket(socket.descriptor, socket.inode);
     });
   }

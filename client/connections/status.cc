@@ -18,7 +18,7 @@ constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kRetryInfoUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
 constexpr char kRefusedCallUrl[] = "warpfold/refused_call";  // without content
 
-// `operator_name` is empty of what is no operator's.
+// `operator_name` is empty if the status does not belong to an operator.
 void AttachReason(absl::string_view reason, absl::Status& status, absl::string_view operator_name = {}) {
   google::rpc::ErrorInfo info;
   if (!operator_name.empty()) (*info.mutable_metadata())["operator"] = std::string(operator_name);
@@ -106,7 +106,7 @@ bool IsDraining(const absl::Status& status) {
 }
 
 bool CouldNotRead(const absl::Status& status) {
-  // gRPC's text of EFAULT, for which it has no code of its own. What a server answers has a reason.
+  // gRPC's text for EFAULT, for which it has no separate code. A server's errors have a reason.
   return absl::IsUnavailable(status) && !GetErrorInfo(status).has_value() &&
          absl::StrContains(status.message(), "Bad address");
 }

@@ -18,13 +18,13 @@ namespace warpfold {
 // deadline that gRPC itself noticed gets the reason DEADLINE.
 absl::Status FromGrpc(const grpc::Status& status);
 
-// An error with a reason, as a server gives them.
+// An error with a reason, as a server sends it.
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message);
-// The same of one operator, which is named in the metadata.
+// The same for one operator, which is named in the metadata.
 absl::Status MakeOperatorError(absl::StatusCode code, absl::string_view reason, absl::string_view name,
                                absl::string_view message);
 
-// What the client found at fault in a call's arguments by itself, with the reason that the server would give.
+// A fault that the client itself found in a call's arguments, with the reason that the server would give.
 absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message);
 
 // RefuseCall's INVALID_ARGUMENT (BAD_HEADER), for most of what may be wrong with arguments.
@@ -39,22 +39,22 @@ absl::Status NoGenerator();
 // CANCELLED, for a request that keep_going has ended.
 absl::Status Cancelled();
 
-// INTERNAL, for a peer that does not speak this protocol: what it answered cannot be believed.
+// INTERNAL, for a peer that does not speak this protocol: its response cannot be trusted.
 absl::Status MakeMismatch(absl::string_view what);
 
-// A full server: RESOURCE_EXHAUSTED with a reason that passes by itself.
+// A full server: RESOURCE_EXHAUSTED with a reason that is temporary.
 bool IsBusy(const absl::Status& status);
-// Whether it was refused since all places for arrays are taken.
+// Whether it was rejected because all places for arrays are taken.
 bool LacksPlaceForArray(const absl::Status& status);
 
-// A server that ends and asks to be left: UNAVAILABLE with that reason.
+// A server that is ending and asks clients to leave: UNAVAILABLE with that reason.
 bool IsDraining(const absl::Status& status);
 
-// The connection is over because the system could not read what one of its calls had to send, as from a
-// mapped file that was cut: UNAVAILABLE for all of them, and gRPC does not say whose memory it was.
+// The connection is over because the system could not read what one of its calls had to send, as with a
+// mapped file that was truncated: UNAVAILABLE for all of them, and gRPC does not say whose memory it was.
 bool CouldNotRead(const absl::Status& status);
 
-// How long the server says to wait (google.rpc.RetryInfo); nothing if it says nothing, or not what can be.
+// How long the server says to wait (google.rpc.RetryInfo); nothing if it names no time, or an impossible one.
 std::optional<absl::Duration> RetryDelay(const absl::Status& status);
 
 }  // namespace warpfold

@@ -16,8 +16,8 @@ void TargetLoad::Admitted() {
 
 void TargetLoad::HeardNothing(absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  // A server that has answered before is silent because it is overloaded; stopping to ask now would add to
-  // its load.
+  // If a server has responded before, it is silent because it is overloaded; if calls stopped asking now,
+  // that would add to its load.
   if (!answers_) not_asked_until_ = now + kNotAskedAfterSilence;
 }
 

@@ -14,11 +14,11 @@
 
 namespace warpfold {
 
-// How long calls ask first after a refusal. An admission does not end it: who was refused among many callers
-// will be again. It costs each of these calls a round trip.
+// How long calls ask first after a rejection. An admission does not end this: a client that was rejected
+// among many callers will be rejected again. It costs each of these calls a round trip.
 inline constexpr absl::Duration kAsksAfterRefusal = absl::Seconds(5);
-// How long a call waits to hear of its admission. A server that does not know the question says nothing, and
-// keeps a place for the call meanwhile.
+// How long a call waits to learn of its admission. A server that does not know the question sends nothing,
+// and keeps a place for the call meanwhile.
 inline constexpr absl::Duration kLongestWaitForAdmission = absl::Seconds(1);
 // How long a target is not asked again after it has not answered the question.
 inline constexpr absl::Duration kNotAskedAfterSilence = absl::Minutes(1);
@@ -30,7 +30,7 @@ class TargetLoad {
   void Refused(absl::Time now);
   // Likewise, of a call that asked: it was admitted.
   void Admitted();
-  // Likewise: it got no answer within kLongestWaitForAdmission.
+  // Likewise: it got no response within kLongestWaitForAdmission.
   void HeardNothing(absl::Time now);
 
   // A call that sends an array has a place at the target: it was admitted, or did not ask and may have one.
@@ -40,9 +40,9 @@ class TargetLoad {
   // Whether there are such calls: a full server then has places again before long, for this client, too.
   bool HasPlaces() const;
 
-  // Whether a call that begins at `now` is to ask first.
+  // Whether a call that begins at `now` should ask first.
   bool AsksFirst(absl::Time now) const;
-  // Whether it would have an answer.
+  // Whether it would get a response.
   bool MayAsk(absl::Time now) const;
 
  private:

@@ -17,7 +17,7 @@ namespace warpfold {
 
 namespace {
 
-// A port consists of digits alone. A parser of numbers would take signs and blanks, too.
+// A port consists only of digits. A parser of numbers would accept signs and blanks, too.
 bool IsPort(absl::string_view text) {
   constexpr std::size_t kMaxDigits = 5;
   if (text.size() > kMaxDigits) return false;
@@ -26,13 +26,13 @@ bool IsPort(absl::string_view text) {
   return absl::SimpleAtoi(text, &number) && number >= 1 && number <= 65535;
 }
 
-// Whether the name leads to something else than a host and a port.
+// Whether the name refers to something other than a host and a port.
 bool IsOfAnotherScheme(absl::string_view target) {
   const bool is_uri = absl::StrContains(target, "://") && !absl::StartsWith(target, "dns://");
   return is_uri || absl::StartsWith(target, "vsock:") || absl::StartsWith(target, "xds:");
 }
 
-// Takes the scheme away, and the DNS server that a URI may name.
+// Removes the scheme, and the DNS server that a URI may name.
 absl::string_view WithoutScheme(absl::string_view target) {
   if (absl::ConsumePrefix(&target, "dns://")) {
     const std::size_t slash = target.find('/');
@@ -44,8 +44,8 @@ absl::string_view WithoutScheme(absl::string_view target) {
   return target;
 }
 
-// What follows the colon that ends the host; nothing where there is none. gRPC takes what has several colons
-// and no brackets for an address without a port.
+// The text after the colon that ends the host; nothing if there is none. gRPC treats a text with several
+// colons and no brackets as an address without a port.
 std::optional<absl::string_view> PortOf(absl::string_view target) {
   if (absl::StartsWith(target, "[")) {
     const std::size_t end = target.find("]:");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The servers of a client, the connections to each, and which of them are to be left alone for a while.
+// The servers of a client, the connections to each, and which servers are to be left out for a while.
 // Internal.
 #pragma once
 
@@ -77,13 +77,14 @@ class Targets {
 
   std::size_t count() const { return names_; }
 
-  // Targets that a call has found not to serve; empty for none.
+  // Targets that a call found not to serve; empty for none.
   using Failed = std::set<std::size_t>;
 
   // The connection to target `preferred` that has the fewest users, and of those the one that may be used
-  // soonest (Rest); a new one if all are busy and there may be more. While that target is left out, one to
-  // another; while all are, to one that has not `failed`, and of those to the one that is left out for the
-  // shortest time: another call, whose time was short, may have had a target left out that serves.
+  // soonest (Rest); a new one if all are busy and there may be more. While that target is left out, a
+  // connection to another; while all are left out, to one that has not `failed`, and among those to the one
+  // that is left out for the shortest time: another call with a short timeout may have caused a target to be
+  // left out that does serve.
   Lease Take(std::size_t preferred, absl::Time now, const Failed& failed = {});
 
   // Returns the target whose connection Take would give now.
@@ -92,12 +93,12 @@ class Targets {
   // The targets in turn, for calls that may go to any.
   std::size_t Next();
 
-  // Gives the lease a new connection to its target, and those after it: the server at the other end of the
-  // old one is going, and a name may have several addresses.
+  // Gives this lease, and later ones, a new connection to its target: the server at the other end of the old
+  // one is leaving, and a name may have several addresses.
   void Renew(Lease& lease);
 
-  // Whoever takes the connection next is to wait until then: a full server has refused a call on it, and said
-  // so. A connection stands for a caller, since there is one for each as long as there may be more: others,
+  // The next user of the connection waits until then: a full server has rejected a call on it, and named this
+  // time. A connection stands for a caller, since each caller has one as long as there may be more: others,
   // and those of this client that are served, do not wait.
   void Rest(const Lease& lease, absl::Time until);
   // When the next call on this connection may begin.
@@ -107,7 +108,7 @@ class Targets {
   void LeaveOut(std::size_t target, absl::Time until);
   bool IsLeftOut(std::size_t target, absl::Time now) const;
 
-  // What the target advised about sending arrays, if it was asked.
+  // The target's advice about sending arrays, if it was asked.
   std::optional<v1::TransferAdvice> advice(std::size_t target) const;
   void KeepAdvice(std::size_t target, const v1::TransferAdvice& advice);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An array that stays in the memory of the server's device, and is asked about more than once. The server has
-// to be told how much it may keep: warpfold-server --resident_bytes 1073741824.
+// An array that stays in the memory of the server's device, and is reduced more than once. The server has to
+// be told how much it may keep: warpfold-server --resident_bytes 1073741824.
 //
 //   kept_array [TARGET]
 #include <cstdint>
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     std::cerr << array.status() << "\n";
     return 1;
   }
-  // The token stands for the array: whoever has it may reduce it and delete it.
+  // The token stands for the array: anyone who has it may reduce it and delete it.
   for (const warpfold::ArrayReference& reference : {array->whole(), array->part(900, 100)}) {
     const auto reduction = client.ReduceReference({.operators = {"sum"}}, array->type, reference);
     if (!reduction.ok()) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several operators over one pass of the data, in one call; a product of matrices; and what an error tells a
+// Several operators in one pass over the data, in one call; a product of matrices; and what an error tells a
 // program.
 //
 //   several_operators [TARGET]
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   warpfold::Client client(argc > 1 ? argv[1] : warpfold::kDefaultTarget);
   const std::vector<float> values = {0.5F, 8.0F, -2.0F, 1.5F};
 
-  // A deadline of ten seconds, retries included; the identifier appears in the server's log.
+  // A deadline of ten seconds, including retries; the identifier appears in the server's log.
   const warpfold::CallOptions options = {.timeout = absl::Seconds(10), .request_id = "example-1"};
   const auto reduction = client.Reduce({.operators = {"mean", "argmax"}}, values, options);
   if (!reduction.ok()) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that the server maps and reads: no byte of the array is sent. For a program on the server's machine,
-// whose server was started with --memory_socket.
+// Memory that the server maps and reads: no byte of the array is sent. This is for a program on the server's
+// machine, with a server that was started with --memory_socket.
 //
 //   shared_memory TARGET SOCKET
 #include "warpfold/shared_memory.h"

@@ -22,11 +22,11 @@ int main(int argc, char** argv) {
   }
   std::array<char, 4096> piece;
   while (const std::size_t count = std::fread(piece.data(), 1, piece.size(), stdin)) {
-    // An error is final, and Commit answers the same.
+    // An error is final, and Commit returns the same one.
     if (!writer->Write(std::as_bytes(std::span(piece.data(), count))).ok()) break;
   }
-  // Without a commit there is no result: a program that ends here leaves no wrong sum behind. A stream of C++
-  // would not tell a read that failed from the end.
+  // Without a commit there is no result: a program that ends here leaves no wrong sum behind. A C++ stream
+  // would not distinguish a failed read from the end.
   if (std::ferror(stdin) != 0) {
     std::perror("standard input");
     return 1;

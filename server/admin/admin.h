@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the service shows to those who operate it, over HTTP at --admin_listen:
+// What the service shows to its operators, over HTTP at --admin_listen:
 //
 //   /healthz  200 until the device has failed: the process need not be restarted
-//   /readyz   200 while it takes calls; 503 while it starts, drains or has failed
+//   /readyz   200 while it accepts calls; 503 while it starts, drains or has failed
 //   /metrics  for Prometheus
 //   /statusz  a page for people
 //
-// It hears of calls as an observer, and reads what shards have published: no page waits for a shard or for
+// It learns of calls as an observer, and reads what shards have published: no page waits for a shard or for
 // the device.
 //
 // Threads: Open, Attach and the destructor from one thread; the observer's functions from any.
@@ -47,7 +47,7 @@ struct RegistrationGauges {
   std::uint64_t bytes = 0;
 };
 
-// What the pages read. The functions are called on the thread of the pages, and must not block.
+// The sources of the pages. The functions are called on the pages' thread, and must not block.
 struct AdminSources {
   Service* service = nullptr;
   std::function<PoolGauges()> pool;
@@ -64,18 +64,18 @@ struct AdminSources {
 
 class Admin : public CallObserver {
  public:
-  // Serves from its return on, as a server that starts. `address` is host:port, with port 0 for a free one.
-  // INVALID_ARGUMENT with the address and the reason where it cannot be listened at, UNAVAILABLE where the
-  // address may come later, RESOURCE_EXHAUSTED where there is no thread.
+  // Serves once it has returned, as a server that is starting. `address` is host:port, with port 0 for a free
+  // one. INVALID_ARGUMENT with the address and the reason if listening there is not possible, UNAVAILABLE if
+  // the address may become available later, RESOURCE_EXHAUSTED if there is no thread.
   static absl::StatusOr<std::unique_ptr<Admin>> Open(const std::string& address);
 
-  // The service takes calls from now on. All that the sources refer to must outlive the Admin.
-  // RESOURCE_EXHAUSTED where there is no thread.
+  // The service accepts calls from now on. Everything that the sources refer to must outlive the Admin.
+  // RESOURCE_EXHAUSTED if there is no thread.
   absl::Status Attach(AdminSources sources);
 
-  // As it was bound.
+  // The address, with the port that was bound.
   const std::string& address() const { return server_->address(); }
-  // Whether only processes of this machine can read it.
+  // Whether only processes on this machine can read it.
   bool is_local() const { return server_->is_local(); }
 
   void OnBegin(const std::shared_ptr<const LiveCall>& call) override { table_.Add(call); }
@@ -85,7 +85,7 @@ class Admin : public CallObserver {
   Admin() = default;
 
   HttpResponse Answer(const std::string& path) const;
-  // A start on a GPU may take a minute: its server is up, and not ready.
+  // Starting on a GPU may take a minute: during this time the server is up, but not ready.
   std::string MetricsOfStart() const;
   std::string Metrics() const;
   bool is_ready() const { return attached_ && sources_.service->is_serving(); }

@@ -18,8 +18,8 @@ std::vector<std::string> AllOperators() {
   const auto names = kernels::OperatorNames();
   return {names.begin(), names.end()};
 }
-// Those of the API's .proto files, and the codes that calls end with which have no ErrorInfo: of those that
-// their clients take back, and of probes of services that there are not.
+// The reasons in the API's .proto files, and the codes of calls that end without ErrorInfo: calls that their
+// clients cancel, and probes of services that do not exist.
 std::vector<std::string> Reasons() {
   std::vector<std::string> reasons(std::begin(reason::kOfCalls), std::end(reason::kOfCalls));
   reasons.insert(reasons.end(), {"CANCELLED", "NOT_FOUND"});
@@ -101,15 +101,15 @@ void CallMetrics::Add(const CallRecord& record) {
   }
 }
 
-// Whether a series exists from the start, so that Prometheus sees its first count as an increase: of calls
-// that succeeded, and of those that failed by the server's fault, for which there are alerts.
+// Whether a series exists from the start, so that Prometheus sees its first count as an increase: for calls
+// that succeeded, and for those that failed through the server's fault, for which there are alerts.
 bool ExistsFromTheStart(std::size_t code) {
   const auto status = static_cast<absl::StatusCode>(code);
   return status == absl::StatusCode::kOk || status == absl::StatusCode::kInternal ||
          status == absl::StatusCode::kUnknown;
 }
 
-// Any other series, of which each value has 17 at most, exists from its first count on.
+// Any other series, of which there are at most 17 for each value, exists from its first count on.
 void CallMetrics::WriteByCode(Exposition& out, absl::string_view label, const LabelSet& set,
                               const Counts& counts) const {
   for (std::size_t i = 0; i < set.size(); ++i) {

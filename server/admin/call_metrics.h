@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Counters and histograms of finished calls. Values of labels come from sets that are fixed when the process
-// starts (methods, status codes, reasons, operators), so that no client can make further series; what is in
-// no set counts as "other".
+// starts (methods, status codes, reasons, operators), so that no client can create more series; a value that
+// is in no set counts as "other".
 //
 // Threads: all methods from any thread; none of them waits.
 #pragma once

@@ -19,7 +19,7 @@ void CallTable::Remove(const std::shared_ptr<const LiveCall>& call, const CallRe
                        absl::Time now) {
   const std::lock_guard lock(mutex_);
   live_.erase(call);
-  // Not less than the page showed while the call was in progress.
+  // This is not less than the page showed while the call was in progress.
   ended_bytes_[call->method] += std::max(record.bytes, call->bytes.load(std::memory_order_relaxed));
   if (record.status.ok()) return;
   failures_.push_front({.time = now, .record = record});

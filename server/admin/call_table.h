@@ -3,7 +3,7 @@
 //
 // The calls in progress and the last ones that failed, for readers that must not wait for busy shards.
 //
-// Threads: all methods from any thread. The lock is held for moments only, never while text is made.
+// Threads: all methods from any thread. The lock is held only for moments, never while text is made.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class CallTable {
     CallRecord record;
   };
 
-  // Methods of which there are counts before the first call.
+  // Methods that have counts before the first call.
   explicit CallTable(const std::vector<std::string>& methods);
 
   void Add(const std::shared_ptr<const LiveCall>& call);
@@ -44,7 +44,7 @@ class CallTable {
   // By method, which are few.
   struct Counts {
     std::uint64_t live = 0;
-    std::uint64_t bytes = 0;  // of arrays: of all calls that ended, and of live ones so far. Never decreases.
+    std::uint64_t bytes = 0;  // of arrays: of all ended calls, and of live ones so far. Never decreases.
   };
   std::map<std::string, Counts> CountsByMethod() const;
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks the devices' driver how they are, now and then, on a thread of its own: the driver may take long,
-// and whoever scrapes must not wait for it.
+// Asks the driver now and then about the state of the devices, on a separate thread: the driver may take
+// long, and a scrape must not wait for it.
 //
 // Threads: the constructor and the destructor from one thread, the rest from any.
 #pragma once
@@ -25,13 +25,13 @@ class DeviceSampler {
     std::vector<kernels::DeviceTelemetry> telemetry;  // of each device
   };
 
-  // `backend` must outlive the sampler. Throws std::system_error where there is no thread.
+  // `backend` must outlive the sampler. Throws std::system_error if there is no thread.
   explicit DeviceSampler(kernels::Backend& backend);
-  // Waits for the driver's answer to a question that is under way. Where the driver hangs, that is for as
-  // long as the process lives.
+  // Waits for a request to the driver that is in progress. If the driver hangs, this takes as long as the
+  // process lives.
   ~DeviceSampler();
 
-  // The last; none where the driver tells nothing, or nothing yet. Does not wait.
+  // The last sample; none if the driver reports nothing, or nothing yet. Does not wait.
   std::optional<Sample> last() const;
 
  private:

@@ -11,7 +11,7 @@
 namespace warpfold::server {
 namespace {
 
-// The shortest text that is read as the same number.
+// The shortest text that reads back as the same number.
 std::string TextOf(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";

@@ -70,7 +70,7 @@ class HttpServer::Impl {
   std::thread thread_;
 };
 
-// One connection: reads a request, answers it, and again. It lives as long as an operation is under way.
+// One connection: reads a request, answers it, and again. It lives as long as an operation is in progress.
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Impl& server, Tcp::socket socket) : server_(server), stream_(std::move(socket)) {
@@ -91,7 +91,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
                      });
   }
 
-  // What it reads or writes ends with an error.
+  // A read or write that is in progress ends with an error.
   void Close() { stream_.close(); }
 
  private:

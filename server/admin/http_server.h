@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A few pages over HTTP/1.1, for probes, scrapes and people: GET and HEAD alone, one thread, and bounds on
-// connections, sizes and time. Boost.Beast does the protocol.
+// A few pages over HTTP/1.1, for probes, scrapes and people: only GET and HEAD, one thread, and bounds on
+// connections, sizes and time. Boost.Beast implements the protocol.
 //
 // Threads: the constructor and the destructor from one thread.
 #pragma once
@@ -23,15 +23,16 @@ struct HttpResponse {
 
 class HttpServer {
  public:
-  // One more closes the connection that has waited longest for its client.
+  // One more connection closes the one that has waited longest for its client.
   static constexpr std::size_t kMaxConnections = 64;
-  // What it may have open at once beside what the constructor opens: one that is closed was accepted before.
+  // How many descriptors it may have open at once besides those that the constructor opens: a connection that
+  // is closed at once was accepted first.
   static constexpr std::size_t kDescriptors = kMaxConnections + 1;
 
-  // Answers the request for a path (without its query). Called on the server's thread; must not block.
+  // Returns the response for a path (without its query). Called on the server's thread; must not block.
   using Handler = std::function<HttpResponse(const std::string& path)>;
 
-  // Serves from now on. Throws std::system_error where there is no thread or no descriptor.
+  // Serves from now on. Throws std::system_error if there is no thread or no descriptor.
   HttpServer(Listener listener, Handler handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -39,7 +40,7 @@ class HttpServer {
 
   // The address, with the port that was bound.
   const std::string& address() const;
-  // Whether only processes of this machine can connect.
+  // Whether only processes on this machine can connect.
   bool is_local() const;
 
  private:

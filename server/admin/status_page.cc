@@ -20,7 +20,7 @@
 namespace warpfold::server {
 namespace {
 
-// Where there are thousands of calls, only the oldest are of interest.
+// If there are thousands of calls, only the oldest are of interest.
 constexpr std::size_t kMaxCallsShown = 100;
 
 constexpr char kHead[] = R"(<!DOCTYPE html>
@@ -81,7 +81,7 @@ std::string Row(std::initializer_list<std::string> cells) {
   return html + "</tr>\n";
 }
 
-// `of` is what names say of the device where there are several.
+// `of` is what names say about the device if there are several.
 void AddTelemetry(Rows& rows, const kernels::DeviceTelemetry& told, const std::string& of) {
   if (told.memory_bytes.has_value() && told.memory_used_bytes.has_value()) {
     rows.emplace_back(of + "device memory", absl::StrCat(Bytes(*told.memory_used_bytes), " of ",

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page /statusz: what runs, with which flags and limits, who is being served, and what went wrong last.
+// The page /statusz: what runs, with which flags and limits, which calls are being served, and what failed
+// recently.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@
 
 namespace warpfold::server {
 
-// HTML that stands alone. `now` is the time of day. From any thread; does not wait.
+// Self-contained HTML. `now` is the time of day. From any thread; does not wait.
 std::string StatusPage(const AdminSources& sources, const CallTable& table,
                        const std::optional<DeviceSampler::Sample>& device, absl::Time now);
 

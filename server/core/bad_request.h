@@ -21,7 +21,7 @@ inline absl::Status BadHeader(absl::string_view field, absl::string_view what) {
                         absl::StrCat(field, " ", what), {{"field", std::string(field)}});
 }
 
-// The same for a field that is beyond `limit`, which is in the metadata under the key "value".
+// The same for a field that exceeds `limit`, which is in the metadata under the key "value".
 inline absl::Status BadHeader(absl::string_view field, absl::string_view what, std::uint64_t limit) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                         absl::StrCat(field, " ", what),

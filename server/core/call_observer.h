@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What observers (the log, the metrics, the status page) are told about calls. The core tells them, and does
-// not know how they keep or show it.
+// What observers (the log, the metrics, the status page) are told about calls. The core tells them, but does
+// not know how they store or show it.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@
 
 namespace warpfold::server {
 
-// A call in progress. Constant except for the bytes, which the shard's thread writes and any may read.
+// A call in progress. Constant except for the bytes, which the shard's thread writes and any thread may read.
 struct LiveCall {
-  std::string method;    // its last part, as "Reduce", or "unknown": not the client's text
+  std::string method;    // its last part, such as "Reduce", or "unknown": not the client's text
   std::string peer;      // "ipv4:192.0.2.1:50123"
   std::string identity;  // who calls, as allow_list.h has it
   std::optional<TraceContext> trace;
@@ -31,7 +31,7 @@ struct LiveCall {
 // Where the time of a reduction went. They overlap: while bytes are received, others are reduced.
 struct StageTimes {
   absl::Duration queue;    // waiting for a slot
-  absl::Duration receive;  // from the header to the commit; zero where nothing is received
+  absl::Duration receive;  // from the header to the commit; zero if nothing is received
   absl::Duration copy;     // to the device
   absl::Duration kernel;   // reducing
 };
@@ -46,7 +46,7 @@ struct CallRecord {
   absl::Status status;
   std::uint64_t bytes = 0;  // of array data
   absl::Duration took;
-  // Known of a call that reduces or merges, once its header, or its spec, has been accepted.
+  // Known for a call that reduces or merges, once its header, or its spec, has been accepted.
   std::optional<kernels::ReductionPlan> reduction;
   std::optional<StageTimes> stages;
 };

@@ -13,11 +13,11 @@ namespace warpfold::server {
 // May be called from any thread.
 using Clock = std::function<absl::Time()>;
 
-// The time of day when this is called, and from then on as steadily as the machine's monotonic clock.
+// The time of day when this is called, which then advances as steadily as the machine's monotonic clock.
 Clock MonotonicClock();
 
-// Converts `deadline`, a time of `wall_clock`, to a time of `clock`. To be called when the deadline arrives:
-// the wall clock may be set later, and then differs from `clock` by any amount.
+// Converts `deadline`, a time of `wall_clock`, to a time of `clock`. Call this when the deadline arrives: the
+// wall clock may be set later, and may then differ from `clock` by any amount.
 absl::Time DeadlineOn(const Clock& clock, const Clock& wall_clock, absl::Time deadline);
 
 }  // namespace warpfold::server

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one call, and all calls together, may ask of the service. Flags set these; GetServerInfo tells them.
+// What one call, and all calls together, may use of the service. Flags set these limits; GetServerInfo
+// reports them.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +22,8 @@ inline constexpr std::uint64_t kMaxPayloadBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kMaxFramingBytes = std::uint64_t{64} << 10;
 // The whole request of a call that brings neither an array nor states.
 inline constexpr std::uint64_t kMaxSmallRequestBytes = 4096;
-// The service itself refuses messages of up to this size that are too large, with a reason that programs can
-// read. Larger ones are refused by gRPC, with gRPC's text.
+// Of messages that are too large, the service itself rejects those of up to this size, with a reason that
+// programs can read. gRPC rejects larger ones, with its own text.
 inline constexpr std::uint64_t kMaxTransportBytes = 2 * kMaxPayloadBytes + 2 * kMaxFramingBytes;
 
 // What a client may send on a stream before the service has read any of it: gRPC's window of flow control,
@@ -31,7 +32,7 @@ inline constexpr std::uint64_t kStreamWindowBytes = std::uint64_t{4} << 20;
 
 // Connections at once, unless a flag says otherwise; half of them for one peer.
 inline constexpr std::size_t kDefaultConnections = 512;
-// Calls that a connection may have at once. Clients let more wait, or connect once more.
+// Calls that a connection may have at once. Clients make further calls wait, or open another connection.
 inline constexpr int kMaxStreams = 64;
 constexpr int StreamsOfConnection(int max_concurrent_reductions) {
   return std::min(2 * max_concurrent_reductions + 16, kMaxStreams);
@@ -50,20 +51,20 @@ constexpr std::uint64_t WaitingResultBytes(std::uint64_t slot_bytes) {
   return std::max(kMaxWaitingResultBytes, 2 * (slot_bytes / kernels::kSegmentResultShare));
 }
 inline constexpr std::uint64_t kMaxLengthsAhead = std::uint64_t{1} << 17;
-// What is kept of a segment whose bytes have not all come when its slot is revoked. Of longer ones a GPU's
-// slot of 8 MiB takes no two.
+// How much is kept of a segment whose bytes have not all come when its slot is revoked. Two longer ones do
+// not fit in a GPU's slot of 8 MiB.
 inline constexpr std::uint64_t kMaxHeldBytes = std::uint64_t{4} << 20;
 
-// What may be held of answers that clients do not take. Beyond it parties that have more than an equal share
-// are cut off at once, and not only when they have been idle for too long.
+// How many bytes of responses that clients do not read may be held. Beyond this, parties that have more than
+// an equal share are cut off at once, and not only when they have been idle for too long.
 inline constexpr std::uint64_t kMaxPendingAnswerBytes = std::uint64_t{64} << 20;
 
-// What is advised for the data of one chunk, and how many bytes are worth one more stream.
+// The advised size of the data of one chunk, and how many bytes justify one more stream.
 inline constexpr std::uint64_t kAdvisedChunkBytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kAdvisedMinStripeBytes = std::uint64_t{8} << 20;
 
-// What --max_stream_bytes may be at most: half of the longest array, so that a stripe of any array may begin
-// as far into it as one stream may reach. Beyond it max_first_byte would leave no room for stripes.
+// The maximum of --max_stream_bytes: half of the longest array, so that a stripe of any array may begin as
+// far into it as one stream may reach. Beyond it max_first_byte would leave no room for stripes.
 inline constexpr std::uint64_t kMaxStreamBytes = kMaxArrayBytes / 2;
 
 struct CallLimits {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a thread goes on, told to another thread. One that computes for long does: clients can have it do
-// so. One that neither comes round its loop nor computes is held up by something that it should never have
-// waited for (docs/adr/0106).
+// Tells another thread whether a thread makes progress. A thread that computes for long does: clients can
+// make it do so. A thread that neither completes its loop nor computes is held up by something that it should
+// never have waited for (docs/adr/0106).
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ class ThreadBeat {
   static constexpr absl::Duration kLongestRest = absl::Seconds(5);
   void Beat() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
-  // For how long it has neither beaten nor computed, where it has had `computed` of processor time so far.
-  // To be called often, by one other thread.
+  // For how long it has neither beaten nor computed, given that it has had `computed` of processor time so
+  // far. Call this often, from one other thread.
   absl::Duration RestsFor(absl::Time now, absl::Duration computed) {
     const std::uint64_t turns = turns_.load(std::memory_order_relaxed);
     const bool beats = turns != std::exchange(seen_, turns);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// To which trace a call belongs: the W3C's Trace Context (https://www.w3.org/TR/trace-context/), as the
-// metadata "traceparent" carries it: 00-<trace>-<span of the caller>-<flags>, in lower-case hexadecimals. The
-// metadata "tracestate" goes with it: what tracing systems on the way have to say, which is theirs alone.
+// The trace to which a call belongs: the W3C's Trace Context (https://www.w3.org/TR/trace-context/), as the
+// metadata "traceparent" carries it: 00-<trace>-<span of the caller>-<flags>, in lower-case hexadecimal. The
+// metadata "tracestate" goes with it: data of tracing systems on the way, which only they interpret.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ struct TraceContext {
   std::string parent_span_id;  // 16 digits; the caller's
   std::string span_id;         // 16 digits; of this call
   std::string flags;           // 2 digits
-  std::string state;           // the caller's tracestate; "" where there is none
+  std::string state;           // the caller's tracestate; "" if there is none
 };
 
 inline constexpr std::size_t kMaxTracestateBytes = 512;
 
-// Gives the call a span of its own at random. Nothing for a text that the standard tells to ignore: of a
-// version that is not one, with an id of zeros, or of another form.
+// Gives the call its own random span. Nothing for a text that the standard says to ignore: one with an
+// invalid version, with an id of zeros, or in another form.
 std::optional<TraceContext> ParseTraceparent(absl::string_view text);
 
-// Whether a call may have it: at most kMaxTracestateBytes of printable ASCII. Its members are not looked at.
+// Whether a call may have it: at most kMaxTracestateBytes of printable ASCII. Its members are not checked.
 bool IsTracestate(absl::string_view text);
 
-// The header of the same form that tells the caller of the span of this call.
+// The header of the same form that tells the caller the span of this call.
 std::string ToTraceresponse(const TraceContext& context);
 
 }  // namespace warpfold::server

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How long something has lasted, counted from call to call. The time between two calls counts as kLongestGap
-// at most: a process that was suspended must not mistake its own absence for that of a device or a client.
+// at most: a process that was suspended must not mistake its own absence for that of a device or client.
 #pragma once
 
 #include <algorithm>

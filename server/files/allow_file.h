@@ -23,10 +23,11 @@ class AllowFile {
   // Puts the list into force. INVALID_ARGUMENT with the flag and what is wrong with the file.
   absl::Status Load();
 
-  // To be called often: a new list is put into force. A bad one is refused in the log, and the old one stays.
+  // Call this often: a new list is put into force. A bad one is rejected with a line in the log, and the old
+  // one stays.
   void ReloadIfChanged(absl::Time now);
 
-  // What became of the file. From any thread.
+  // The outcome of the last reload. From any thread.
   Reload last_reload() const { return reloads_.Last("allow"); }
 
  private:

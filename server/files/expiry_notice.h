@@ -17,7 +17,7 @@ namespace warpfold::server {
 // Threads: one at a time.
 class ExpiryNotice {
  public:
-  // Something else is in use from now on; nothing, if it has no `expiry`. `what` begins the notices:
+  // Something else is in use from now on; nothing if `expiry` is absent. `what` begins the notices:
   // "--tls_cert: the certificate".
   void Watch(std::optional<absl::Time> expiry, std::string what) {
     what_ = std::move(what);
@@ -25,7 +25,8 @@ class ExpiryNotice {
     told_ = kNothing;
   }
 
-  // What is to be told at `now`; empty if it was told before, or if there is time. `date` is the expiry's.
+  // The notice to log at `now`; empty if it was logged before, or if there is still time. `date` is that of
+  // the expiry.
   std::string Due(absl::Time now, std::string (*date)(absl::Time)) {
     if (!expiry_.has_value()) return "";
     const Stage stage = *expiry_ <= now                         ? kExpired

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether files have changed: been written, replaced, or reached by another link.
+// Detects whether files have changed: been written, replaced, or reached through another link.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ class FileWatch {
   // Paths; empty ones are no files.
   explicit FileWatch(std::vector<std::string> paths);
 
-  // Whether they have since the last time it was true. To be called often; checks once a second. It is true
-  // before the files are read: what changes meanwhile is seen at the next check.
+  // Whether they have changed since this last returned true. Call this often; it checks once a second. It
+  // returns true before the files are read: changes meanwhile are seen at the next check.
   bool HasChanged(absl::Time now);
 
-  // Tells that the files as they are could not be used. This may pass without a change of the files, so
+  // Says that the files could not be used as they are. The cause may pass without a change of the files, so
   // HasChanged is true at the next check, too.
   void TryAgain() { seen_.clear(); }
 

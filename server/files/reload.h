@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A record of files that are read again when they change, for those who watch the server from outside: a file
-// that is refused changes nothing, so that the refusal is easily overlooked.
+// A record of files that are read again when they change, for those who monitor the server: a file that is
+// rejected changes nothing, so that the rejection is easily overlooked.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace warpfold::server {
 
 struct Reload {
   std::string file;           // what it holds: "keys" or "allow"
-  bool is_successful = true;  // false: the newest contents were refused, and older ones are in use
+  bool is_successful = true;  // false: the newest contents were rejected, and older ones are in use
   absl::Time used_since;      // when those in use were read
 };
 

@@ -26,7 +26,7 @@ absl::StatusOr<std::string> Read(absl::string_view flag, const std::string& path
             absl::InvalidArgumentError(absl::StrCat("the file cannot be read: ", text.status().message())));
 }
 
-// Of a certificate of the server's chain, by its place there.
+// The name of a certificate in the server's chain, by its position there.
 absl::string_view NameOf(std::ptrdiff_t place) {
   return place == 0 ? "the certificate" : "another certificate of the chain";
 }

@@ -13,12 +13,13 @@
 namespace warpfold::server {
 namespace {
 
-// Keys that are fit to be taken up. Those in use may have expired as well; such as these would be no better.
-// But a file that is as it was does not keep another one from being taken up.
+// Keys that are fit to be used. Expired ones are not, even if those in use have expired as well, since they
+// would be no better. But a file that has not changed does not prevent another one from being used.
 absl::StatusOr<TlsKeys> ReadNewKeys(const Flags& flags, const TlsKeys& in_use) {
   absl::StatusOr<std::optional<TlsKeys>> keys = ReadTlsKeys(flags);
   if (!keys.ok()) return keys.status();
-  // By the time of day, as peers do: the server's clock keeps to what the time of day was at its start.
+  // This uses the time of day, as peers do: the server's clock keeps to what the time of day was at its
+  // start.
   const absl::Time now = absl::Now();
   std::string fault;
   if ((*keys)->certificate != in_use.certificate) fault = FaultOfOwnDates(**keys, now);
@@ -61,7 +62,7 @@ void TlsRenewal::Used(const TlsKeys& keys) {
   own_notice_.Watch(expiry.time, absl::StrCat("--tls_cert: ", expiry.name));
   authorities_notice_.Watch(authorities_expiry, "--tls_client_ca: the last certificate");
   const auto warn = [now](const std::string& fault, ExpiryNotice& notice) {
-    const std::string due = notice.Due(now, UtcDateOf);  // which the fault says, too, if there is one
+    const std::string due = notice.Due(now, UtcDateOf);  // the fault, if there is one, says this, too
     const std::string& warning = fault.empty() ? due : fault;
     if (!warning.empty()) Log(LogLevel::kWarning, warning);
   };

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// New certificates for a server that runs: their files are read again when they change. Keys that could not
-// be served with are refused, and those in use stay.
+// New certificates for a running server: their files are read again when they change. Keys that the server
+// could not use are rejected, and those in use stay.
 #pragma once
 
 #include <atomic>
@@ -25,23 +25,23 @@ class TlsRenewal {
   // The keys in use are those that the files hold now. `flags` must outlive this.
   explicit TlsRenewal(const Flags& flags);
 
-  // To be called often; looks at the files once a second. The keys to use from now on, if they are new ones
-  // and good: valid now, too. Says in the log what was found.
+  // Call this often; it looks at the files once a second. Returns the keys to use from now on, if they are
+  // new and good, which includes valid now. Logs what was found.
   std::optional<TlsKeys> ReadIfChanged(absl::Time now);
 
-  // These keys are in use from now on. Says in the log if they are not valid at this time: clients would
-  // refuse them and say so only to their own users. At the start there are no others to serve with, so that
-  // this is no reason not to.
+  // These keys are in use from now on. Logs a message if they are not valid at this time: clients would
+  // reject them and say so only to their own users. At the start there are no other keys, so the server uses
+  // them all the same.
   void Used(const TlsKeys& keys);
-  // To be called often. Says in the log, once each, that the keys in use expire within a week, within a day,
-  // and that they have expired.
+  // Call this often. Logs, once each, that the keys in use expire within a week, within a day, and that they
+  // have expired.
   void WarnOfExpiry();
-  // When peers will refuse the certificate in use; none without keys. From any thread.
+  // When peers will reject the certificate in use; none without keys. From any thread.
   std::optional<absl::Time> expiry() const { return TimeOf(expiry_s_); }
-  // When all clients will be refused, because the last authority's certificate has expired; none without
+  // When all clients will be rejected, because the last authority's certificate has expired; none without
   // authorities. From any thread.
   std::optional<absl::Time> authorities_expiry() const { return TimeOf(authorities_expiry_s_); }
-  // What became of the files. From any thread.
+  // The outcome of the last reload. From any thread.
   Reload last_reload() const { return reloads_.Last("keys"); }
 
  private:

@@ -14,8 +14,8 @@
 namespace warpfold::server {
 namespace {
 
-// About what the texts of a record occupy whose lengths the server bounds to some tens of bytes: its method,
-// peer, reason and the ids of its trace.
+// The approximate size of those texts of a record whose lengths the server bounds to some tens of bytes: its
+// method, peer, reason and the ids of its trace.
 constexpr std::size_t kBytesOfTexts = 256;
 
 // As the API names it, without the prefix: "float32".
@@ -64,7 +64,7 @@ LogLevel LevelOf(const CallRecord& call, const std::string& kind) {
       kind == reason::kDeviceLost) {
     return LogLevel::kWarning;
   }
-  // Probes that find all well are no news.
+  // Probes that find everything in order are not logged.
   const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
   return is_probe && call.status.ok() ? LogLevel::kDebug : LogLevel::kInfo;
 }

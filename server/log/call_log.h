@@ -16,7 +16,7 @@
 namespace warpfold::server {
 
 // How much memory a record counts for from the end of its call until its line is written: the queue of the
-// log is bounded (logging.h), also where clients make all texts as long as they may be.
+// log is bounded (logging.h), even if clients make all texts as long as they may be.
 std::size_t BytesInQueue(const CallRecord& call);
 
 // Threads: any.
@@ -29,7 +29,7 @@ class CallLog : public CallObserver {
   void OnBegin(const std::shared_ptr<const LiveCall>&) override {}
   void OnEnd(const std::shared_ptr<const LiveCall>&, const CallRecord& record) override { Add(record); }
 
-  // Says how many calls had no line. To be called now and then, and with `all` at the end.
+  // Logs how many calls had no line. Call this now and then, and with `all` at the end.
   void SayLeftOut(bool all = false);
 
  private:

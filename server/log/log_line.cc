@@ -25,7 +25,7 @@ std::string Word(absl::string_view text) {
   return IsPlain(text) ? std::string(text) : absl::StrCat("\"", absl::CHexEscape(text), "\"");
 }
 
-// A whole sentence needs no quotes, and so none of its own is escaped, but it must stay in its line.
+// A whole sentence needs no quotes, and so its own quotes are not escaped, but it must stay on its line.
 std::string Sentence(absl::string_view text) {
   return absl::StrReplaceAll(absl::CHexEscape(text), {{"\\'", "'"}, {"\\\"", "\""}});
 }

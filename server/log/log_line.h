@@ -18,11 +18,11 @@ using LogValue = std::variant<std::string, std::vector<std::string>, std::uint64
 // In the order in which they are shown. Names are of lower-case letters and underscores.
 using LogFields = std::vector<std::pair<const char*, LogValue>>;
 
-// "name":value, ... in ASCII, so that any text of a client's is one JSON string.
+// "name":value, ... in ASCII, so that any text from a client is one JSON string.
 std::string JsonMembers(const LogFields& fields);
 
-// name=value ..., with quotes and escapes around what is not a plain word. "method" and "status" stand
-// without their names, and "message" comes last, behind a colon.
+// name=value ..., with quotes and escapes around anything that is not a plain word. "method" and "status" are
+// written without their names, and "message" comes last, after a colon.
 std::string PlainText(const LogFields& fields);
 
 }  // namespace warpfold::server

@@ -15,13 +15,13 @@
 namespace warpfold::server {
 namespace {
 
-// What is written at once, or a line more.
+// The number of bytes written at once, or up to a line more.
 constexpr std::size_t kBatchBytes = std::size_t{64} << 10;
 
 constexpr std::chrono::milliseconds kGathering{5};
 
 // Writes all of `text`, however long that takes. Returns how many of its lines are lost, whole or in part,
-// since the descriptor refuses them, as a full disk does. They are not tried again: later ones may fit.
+// since the descriptor refuses them, as a full disk does. They are not retried: later ones may fit.
 std::size_t WriteAll(int descriptor, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
@@ -43,7 +43,7 @@ std::size_t WriteAll(int descriptor, const std::string& text) {
 
 LogQueue& LogQueue::Make(int descriptor, std::size_t capacity_bytes, DropNotice drop_notice) {
   auto* const queue = new LogQueue(descriptor, capacity_bytes, std::move(drop_notice));
-  // Signals are for those who wait for them.
+  // Signals are for the threads that wait for them.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -124,8 +124,8 @@ void LogQueue::Run() {
     CountRefusedLocked(batch, refused);
     writing_ = false;
     changed_.notify_all();
-    // Waking a thread costs a call that ends some microseconds. While lines come one after the other, they
-    // are gathered instead.
+    // Waking a thread costs a call that is ending some microseconds. While lines come one after the other,
+    // they are gathered instead.
     changed_.wait_for(lock, kGathering, [this] { return flushing_ > 0 || bytes_ >= kBatchBytes; });
   }
 }

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Lines on their way to a descriptor that may not take them: a pipe that nobody reads must not hold up
-// whoever logs. A thread of the queue's own makes the lines and writes them, so that a caller pays neither
-// for formatting nor for waking a thread at every line. What does not fit in the queue, or what the
-// descriptor refuses, is dropped and counted.
+// callers that log. The queue's own thread makes the lines and writes them, so that a caller pays neither for
+// formatting nor for waking a thread at every line. Lines that do not fit in the queue, or that the
+// descriptor refuses, are dropped and counted.
 #pragma once
 
 #include <atomic>
@@ -28,12 +28,12 @@ class LogQueue {
   // Makes a line that says how many were dropped before it.
   using DropNotice = std::function<std::string(std::int64_t dropped)>;
 
-  // Never destroyed, since its thread may be held up for ever. Throws std::system_error where there is no
-  // thread. `capacity_bytes` bounds what waits.
+  // Never destroyed, since its thread may be held up for ever. Throws std::system_error if no thread can be
+  // made. `capacity_bytes` bounds the lines that wait.
   static LogQueue& Make(int descriptor, std::size_t capacity_bytes, DropNotice drop_notice);
 
   // Takes a line that occupies `bytes`, or drops it. It is written within a few milliseconds, if the
-  // descriptor takes it. From any thread; does not wait for the descriptor.
+  // descriptor accepts it. From any thread; does not wait for the descriptor.
   void Push(Line line, std::size_t bytes);
 
   // How many lines were dropped since the queue was made. From any thread; does not wait.
@@ -49,7 +49,7 @@ class LogQueue {
   struct Waiting {
     Line line;
     std::size_t bytes;
-    std::int64_t noted = 0;  // of a notice: how many lines it says were dropped
+    std::int64_t noted = 0;  // for a notice: how many lines it reports as dropped
   };
   struct Batch {
     std::string text;
@@ -59,8 +59,8 @@ class LogQueue {
   void Run();
   void NoteDropsLocked();
   Batch TakeBatch(std::unique_lock<std::mutex>& lock);
-  // How many lines at the batch's end the descriptor has refused. A notice among them is no line of
-  // anybody's: the next one says what it would have said.
+  // How many lines at the batch's end the descriptor has refused. A notice among them does not count as a
+  // line: the next notice includes its number.
   void CountRefusedLocked(const Batch& batch, std::size_t refused);
 
   const int descriptor_;
@@ -74,7 +74,7 @@ class LogQueue {
   std::atomic<std::int64_t> all_dropped_ = 0;
   bool writing_ = false;   // guarded by mutex_; lines have been taken that are not written yet
   bool sleeping_ = false;  // guarded by mutex_; the thread waits for a line, and is to be woken
-  int flushing_ = 0;       // guarded by mutex_; who waits for all to be written
+  int flushing_ = 0;       // guarded by mutex_; callers that wait for all to be written
 };
 
 }  // namespace warpfold::server

@@ -19,7 +19,7 @@
 #include "server/log/log_queue.h"
 #include "server/log/log_sampler.h"
 
-// From gRPC 1.66 on, gRPC and the protobuf that it needs log by abseil.
+// From gRPC 1.66 on, gRPC and the protobuf that it needs log through abseil.
 #if GRPC_CPP_VERSION_MINOR >= 66
 #include "absl/log/globals.h"
 #include "absl/log/initialize.h"
@@ -33,7 +33,7 @@
 namespace warpfold::server {
 namespace {
 
-// What may wait for a reader.
+// How many bytes may wait for a reader.
 constexpr std::size_t kQueueBytes = std::size_t{4} << 20;
 
 // From SetUpLogging on.
@@ -44,13 +44,13 @@ LogFormat log_format = LogFormat::kText;
 constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                  spdlog::level::warn, spdlog::level::critical};
 
-// What stands behind the time and the level.
+// The text after the time and the level.
 std::string PayloadOf(const char* event, const LogFields& fields) {
   if (log_format == LogFormat::kText) return PlainText(fields);
   return absl::StrCat(JsonMembers({{"event", event}}), ",", JsonMembers(fields));
 }
 
-// Others may have put words into the message: gRPC's have those of a client's header.
+// The message may contain text from others: gRPC's messages have text from a client's header.
 std::string PayloadOf(absl::string_view message) {
   return PayloadOf("message", {{"message", std::string(message)}});
 }
@@ -99,12 +99,12 @@ std::atomic<std::int64_t> grpc_errors = 0;
 
 void LogFromGrpc(bool is_error, absl::string_view message) {
   if (is_error) ++grpc_errors;
-  // Any client can cause errors of gRPC's, as by a handshake that is none: they are no more than warnings.
+  // Any client can cause gRPC errors, for example with an invalid handshake: they are only warnings.
   if (is_error) return LogSampled("errors of gRPC's", absl::StrCat("gRPC: ", message));
   if (IsLogged(LogLevel::kDebug)) Log(LogLevel::kDebug, absl::StrCat("gRPC: ", message));
 }
 
-// Has what the libraries log come to LogFromGrpc.
+// Passes what the libraries log to LogFromGrpc.
 #if GRPC_CPP_VERSION_MINOR >= 66
 class LibrarySink : public absl::LogSink {
   void Send(const absl::LogEntry& entry) override {

@@ -19,9 +19,9 @@
 namespace warpfold::server {
 namespace {
 
-// Runs `command` with `input` as its standard input, no signals held back, and nothing to print to. It has no
-// other descriptor of this process: Boost.Asio accepts connections that others would inherit, and a client
-// that reads one to its end would wait for the end of the process as well.
+// Runs `command` with `input` as its standard input, no signals blocked, and no output to print to. It has no
+// other descriptor of this process: Boost.Asio accepts connections that other processes would inherit, and a
+// client that reads one to its end would also wait for the end of that process.
 pid_t Spawn(const std::vector<std::string>& command, const FileDescriptor& input) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that the server starts for work which may end a process, or hold one up for ever. They talk over
-// a pair of sockets of type SOCK_SEQPACKET, one end of which is the process' standard input.
+// A process that the server starts for work which may crash a process, or hold one up for ever. The two
+// communicate over a pair of sockets of type SOCK_SEQPACKET, one end of which is the process' standard input.
 //
 // Threads: one.
 #pragma once
@@ -30,18 +30,18 @@ class ChildProcess {
   ChildProcess& operator=(ChildProcess&&) = delete;
   ~ChildProcess() { Stop(); }
 
-  // To be called where it does not run. UNAVAILABLE (NO_PROBER) if it cannot be started.
+  // Call this while it is not running. UNAVAILABLE (NO_PROBER) if it cannot be started.
   absl::Status Start();
   // Ends it, if it runs, and waits for its end.
   void Stop();
-  // Ends it without the wait: IsRunning says when it has.
+  // Ends it without waiting: IsRunning says when it has ended.
   void Kill();
-  // Likewise, and forgets it. It stays the kernel's until this process ends.
+  // Likewise, and forgets it. The kernel keeps it until this process ends.
   void Abandon();
 
   // False before Start, and once it has ended, by itself or by Stop.
   bool IsRunning();
-  // The server's end, which is not open where it does not run, or was killed.
+  // The server's end, which is not open if the process does not run, or was killed.
   const FileDescriptor& socket() const { return socket_; }
 
  private:
@@ -50,7 +50,7 @@ class ChildProcess {
   FileDescriptor socket_;
 };
 
-// UNAVAILABLE (NO_PROBER): what such a process should do cannot be done.
+// UNAVAILABLE (NO_PROBER): the work of such a process cannot be done.
 absl::Status NoProber(absl::string_view why);
 
 // For the process itself: has the kernel end it when the thread that started it ends.

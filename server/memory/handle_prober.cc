@@ -19,7 +19,7 @@ namespace warpfold::server {
 namespace {
 
 constexpr std::size_t kMaxKnown = 1024;
-// How often to look whether a process that was killed is gone.
+// How often to check whether a process that was killed has ended.
 constexpr absl::Duration kLookForEnd = absl::Milliseconds(20);
 
 // An answer: the code of the status, then its message, as far as it fits.
@@ -43,7 +43,7 @@ absl::Status StatusOf(const Answer& answer) {
 
 }  // namespace
 
-// Also a process that is idle may hang when it ends: the driver has its say.
+// Even an idle process may hang when it ends: the driver is involved.
 HandleProber::~HandleProber() { process_.Abandon(); }
 
 std::shared_ptr<const Probing> HandleProber::Start(const kernels::ProcessMemory& memory, uid_t user,
@@ -63,7 +63,7 @@ void HandleProber::Advance(absl::Time now) {
   if (is_ending_) is_ending_ = process_.IsRunning();
   if (!is_ending_) return AskNext(now);
   if (now < deadline_) return;
-  // Not even a signal that kills has ended it: the driver may hang.
+  // Not even SIGKILL has ended it: the driver may hang.
   if (again_ != nullptr) waiting_.push_back(std::exchange(again_, nullptr));
   for (const auto& probing : waiting_) probing->result = NoProber("the process that did it does not end");
   waiting_.clear();

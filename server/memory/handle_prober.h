@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds out whether the memory behind a CUDA IPC handle can be read, in a process of its own. A handle that
-// was tampered with may open and then fault when it is read; CUDA ends all work of the process to which that
-// happens, and only that process. So another one reads first (docs/adr/0059). There is one such process,
-// since each takes half a GiB of the GPU's memory, and users take turns with it (docs/adr/0135).
+// Finds out whether the memory behind a CUDA IPC handle can be read, in a separate process. A handle that was
+// tampered with may open and then cause a fault when it is read; CUDA ends all work of the process to which
+// that happens, and only of that process. So another process reads first (docs/adr/0059). There is one such
+// process, since each takes half a GiB of the GPU's memory, and users take turns with it (docs/adr/0135).
 //
 // Threads: one.
 #pragma once
@@ -33,43 +33,44 @@ namespace warpfold::server {
 struct Probing {
   kernels::ProcessMemory memory;
   uid_t user = 0;  // whose it is
-  // Nothing while it goes on. OK if all bytes could be read, now or when the same handle was probed before.
-  // INVALID_ARGUMENT (BAD_MEMORY) if not; UNAVAILABLE (NO_PROBER) if there is no process that does it;
-  // RESOURCE_EXHAUSTED if the device has no room for it.
+  // Nothing while it is in progress. OK if all bytes could be read, now or when the same handle was probed
+  // before. INVALID_ARGUMENT (BAD_MEMORY) if not; UNAVAILABLE (NO_PROBER) if there is no process that does
+  // it; RESOURCE_EXHAUSTED if the device has no room for it.
   std::optional<absl::Status> result = std::nullopt;
 };
 
 class HandleProber {
  public:
   // `command` is an executable and its arguments; it must call ServeProbes. It is started by the first probe,
-  // and again after it has ended. An answer that takes longer than `patience` counts as none, and so does the
-  // end of a process that was killed.
+  // and again after it has ended. An answer that takes longer than `patience` counts as no answer, and so
+  // does the end of a process that was killed.
   explicit HandleProber(std::vector<std::string> command, absl::Duration patience = absl::Seconds(10))
       : process_(std::move(command)), patience_(patience) {}
   HandleProber(const HandleProber&) = delete;
   HandleProber& operator=(const HandleProber&) = delete;
-  // Ends its process, and does not wait for one that may hang.
+  // Ends its process, without waiting for one that may hang.
   ~HandleProber();
 
-  // Begins to probe; Advance tells of the end, or the result is there at once. Who lets go of it before does
-  // not want it any more.
+  // Begins to probe; Advance reports the end, or the result is ready at once. A caller that releases the
+  // result earlier no longer wants it.
   std::shared_ptr<const Probing> Start(const kernels::ProcessMemory& memory, uid_t user, absl::Time now);
 
-  // Sets the results that there are, and has the next memory probed: users in turn, and what one has asked
-  // for in that order. Does not block. To be called when what Watch adds is readable, and at the deadline.
-  // Start does it, too, so that it may set results of others.
+  // Sets the results that are ready, and has the next memory probed: users in turn, and the requests of one
+  // user in order. Does not block. Call this when the descriptor that Watch adds is readable, and at the
+  // deadline. Start does it, too, so that it may set results of others.
   void Advance(absl::Time now);
   absl::Time deadline(absl::Time now) const;
-  // Adds what to poll.
+  // Adds the descriptor to poll.
   void Watch(std::vector<pollfd>* watched) const;
 
  private:
   void TakeAnswer(absl::Time now);
-  // The process is of no more use.
+  // The process can no longer be used.
   void EndProcess(absl::Time now);
   void AskNext(absl::Time now);
   void Ask(std::shared_ptr<Probing> probing, absl::Time now);
-  // `why` is about the memory, unless the process has ended over something else: then it is asked again.
+  // `why` is about the memory, unless the process has ended for another reason: then the memory is probed
+  // again.
   void AskAgainOrRefuse(absl::string_view why, absl::Time now);
   bool IsKnown(const kernels::ProcessMemory& memory) const;
 
@@ -77,17 +78,17 @@ class HandleProber {
   const absl::Duration patience_;
   std::list<std::shared_ptr<Probing>> waiting_;
   UserTurns turns_;
-  std::shared_ptr<Probing> asked_;            // what the process reads; null: nothing
+  std::shared_ptr<Probing> asked_;            // the memory that the process reads; null: none
   bool is_first_ = false;                     // nothing was asked of the process before that
-  std::shared_ptr<Probing> again_;            // what the next process is asked first; may be null
-  bool is_ending_ = false;                    // the process was killed, and is not gone yet
+  std::shared_ptr<Probing> again_;            // the first request to the next process; may be null
+  bool is_ending_ = false;                    // the process was killed, and has not ended yet
   absl::Time deadline_;                       // of the answer, or of the end
   std::deque<kernels::ProcessMemory> known_;  // what could be read, the latest last
 };
 
-// What the process does: answers probes, which come by standard input, with what `probe` says, until nobody
-// asks any more. Returns its exit code. UNAVAILABLE means that CUDA is of no more use to this process: it is
-// ended.
+// The work of the process: answers probes, which come over standard input, with the result of `probe`, until
+// nobody asks any more. Returns its exit code. UNAVAILABLE means that this process can no longer use CUDA: it
+// is ended.
 int ServeProbes(const std::function<absl::Status(const kernels::ProcessMemory&)>& probe);
 
 }  // namespace warpfold::server

@@ -12,7 +12,7 @@
 namespace warpfold::server {
 namespace {
 
-// Also one whose bytes lie behind its end (FALLOC_FL_KEEP_SIZE).
+// Also one whose bytes lie after its end (FALLOC_FL_KEEP_SIZE).
 bool IsLarge(int memfd) {
   constexpr std::uint64_t kStatBlockBytes = 512;  // stat(2)
   struct stat file = {};

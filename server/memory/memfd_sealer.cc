@@ -19,7 +19,7 @@
 namespace warpfold::server {
 namespace {
 
-// How often to look whether a process that was given up is gone.
+// How often to check whether a process that was given up has ended.
 constexpr absl::Duration kLookAgain = absl::Seconds(1);
 
 absl::Status CannotSeal(absl::string_view why) {
@@ -54,7 +54,7 @@ std::shared_ptr<Sealing> MemfdSealer::Start(Memfd memfd, uid_t user, absl::Time 
 
 void MemfdSealer::Advance(absl::Time now) {
   for (Sealer& sealer : sealers_) TakeResult(sealer, now);
-  // One that has something to do stays until TakeResult has heard of its end.
+  // A process that has work stays until TakeResult has learned of its end.
   sealers_.remove_if([](Sealer& sealer) { return sealer.work == nullptr && !sealer.process.IsRunning(); });
   waiting_.remove_if([&](const std::shared_ptr<Sealing>& sealing) { return Assign(sealing, now); });
   for (Sealer& sealer : sealers_) {
@@ -135,7 +135,7 @@ absl::Time MemfdSealer::deadline(absl::Time now) const {
 
 void MemfdSealer::Watch(std::vector<pollfd>* watched) const {
   for (const Sealer& sealer : sealers_) {
-    // -1 of one that is given up, which poll(2) passes over.
+    // -1 for a process that is given up, which poll(2) ignores.
     watched->push_back({.fd = sealer.process.socket().get(), .events = POLLIN, .revents = 0});
   }
 }
@@ -166,7 +166,7 @@ int SealAgainstHoles(int memfd) {
                       ((seals & F_SEAL_GROW) == 0 ? F_SEAL_GROW : 0);
   struct stat file = {};
   const bool is_sealed = missing == 0 || fcntl(memfd, F_ADD_SEALS, missing) == 0;
-  // The cut frees what had been allocated there before.
+  // The truncation frees what was allocated there before.
   const bool is_cut = is_sealed && fstat(memfd, &file) == 0 && ftruncate(memfd, file.st_size) == 0;
   return is_cut ? 0 : errno;
 }

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seals memfds of other processes against holes, in processes of its own. A seal takes the kernel's lock of
-// the memfd, and so does everybody who writes to it or allocates its bytes: their write may come from memory
-// that never comes (FUSE, userfaultfd), and then the seal never ends either. A process that waits for that
-// lock cannot even be killed, so it must be one that nobody needs (docs/adr/0128). Each user has processes of
-// its own, which seal one memfd after the other.
+// Seals memfds of other processes against holes, in separate processes. A seal takes the kernel's lock of the
+// memfd, and so does anyone who writes to it or allocates its bytes: such a write may read from memory that
+// never becomes available (FUSE, userfaultfd), and then the seal never ends either. A process that waits for
+// that lock cannot even be killed, so it must be one that nobody needs (docs/adr/0128). Each user has
+// separate processes, which seal one memfd after the other.
 //
 // Threads: one.
 #pragma once
@@ -29,21 +29,21 @@
 
 namespace warpfold::server {
 
-// A memfd, and what becomes of it. Nobody can punch holes into one that is sealed any more, nor allocate
-// bytes beyond its end, where they would make up for holes in a count of its blocks; and there are none.
+// A memfd, and the outcome of sealing it. Once it is sealed, nobody can punch holes into it any more, nor
+// allocate bytes beyond its end, which would make up for holes in a count of its blocks; and there are none.
 // Mappings that clients have stay writable.
 struct Sealing {
   Memfd memfd;     // who wants the result may take it
   uid_t user = 0;  // whose it is
   absl::Time deadline;
-  // Nothing while it goes on. OK; INVALID_ARGUMENT (BAD_MEMORY) where the memfd takes no seals, or not by the
-  // deadline; UNAVAILABLE (NO_PROBER) where there is no process that does it, or where it has ended.
+  // Nothing while it is in progress. OK; INVALID_ARGUMENT (BAD_MEMORY) if the memfd cannot be sealed, or not
+  // by the deadline; UNAVAILABLE (NO_PROBER) if there is no process that does it, or if it has ended.
   std::optional<absl::Status> result = std::nullopt;
 };
 
 class MemfdSealer {
  public:
-  // More memfds of a user wait. Those of a user whose memfds hang are refused after `patience`. A process
+  // Further memfds of a user wait. If a user's memfds hang, they are rejected after `patience`. A process
   // ends when it has had nothing to do for kLongestIdle.
   static constexpr std::size_t kProcessesOfOneUser = 4;
   static constexpr absl::Duration kLongestIdle = absl::Seconds(10);
@@ -53,17 +53,18 @@ class MemfdSealer {
       : command_(std::move(command)), patience_(patience) {}
   MemfdSealer(const MemfdSealer&) = delete;
   MemfdSealer& operator=(const MemfdSealer&) = delete;
-  // Ends its processes, and waits for none that may hang.
+  // Ends its processes, without waiting for any that may hang.
   ~MemfdSealer();
 
-  // Begins to seal; Advance tells of the end. Who lets go of it before does not want it any more.
+  // Begins to seal; Advance reports the end. A caller that releases the result earlier no longer wants it.
   std::shared_ptr<Sealing> Start(Memfd memfd, uid_t user, absl::Time now);
 
-  // Sets the results that there are, and has the next memfds sealed. Does not block. To be called when what
-  // Watch adds is readable, and at the deadline. Start does it, too, so that it may set results of others.
+  // Sets the results that are ready, and has the next memfds sealed. Does not block. Call this when a
+  // descriptor that Watch adds is readable, and at the deadline. Start does it, too, so that it may set
+  // results of others.
   void Advance(absl::Time now);
   absl::Time deadline(absl::Time now) const;
-  // Adds what to poll.
+  // Adds the descriptors to poll.
   void Watch(std::vector<pollfd>* watched) const;
 
  private:
@@ -72,15 +73,15 @@ class MemfdSealer {
     ChildProcess process;
     std::shared_ptr<Sealing> work = nullptr;  // null: it is idle
     absl::Time idle_since = absl::InfinitePast();
-    bool is_given_up = false;  // it is killed, and not gone yet
+    bool is_given_up = false;  // it was killed, but has not ended yet
     bool is_idle() const { return work == nullptr && !is_given_up; }
   };
 
   void TakeResult(Sealer& sealer, absl::Time now);
   static void GiveUp(Sealer& sealer);
-  // An idle process of the user's, made if there may be one more; null if there is none.
+  // An idle process for the user, made if there may be one more; null if there is none.
   Sealer* FindIdle(uid_t user, absl::Status* status);
-  // False where it has to wait.
+  // False if it has to wait.
   bool Assign(const std::shared_ptr<Sealing>& sealing, absl::Time now);
 
   const std::vector<std::string> command_;
@@ -89,11 +90,11 @@ class MemfdSealer {
   std::list<std::shared_ptr<Sealing>> waiting_;
 };
 
-// A process that was started to seal calls this. It seals memfds, which come by standard input, with `seal`,
-// until nobody asks any more. `seal` returns 0, or an errno. Returns the exit code.
+// A process that was started to seal calls this. It seals memfds, which come over standard input, with
+// `seal`, until the other end is closed. `seal` returns 0, or an errno. Returns the exit code.
 int ServeSealing(const std::function<int(int memfd)>& seal);
 
-// This is `seal`, but in tests.
+// This is the value of `seal`, except in tests.
 int SealAgainstHoles(int memfd);
 
 }  // namespace warpfold::server

@@ -63,7 +63,8 @@ bool MemoryPeer::Proceed(absl::Time now) {
 }
 
 absl::Time MemoryPeer::deadline() const {
-  // Another peer's Serve may have taken the result from the process' socket, where nothing is left to poll.
+  // Another peer's Serve may have taken the result from the process' socket, so that there is nothing left to
+  // poll.
   if (has_result() || registers()) return absl::InfinitePast();
   if (registering_.has_value()) return began_ + room_;
   const bool is_used = !takes_requests() || !registrations_.empty();
@@ -71,8 +72,8 @@ absl::Time MemoryPeer::deadline() const {
 }
 
 bool MemoryPeer::TakeRequest(Packet& packet, bool is_memfd, absl::Time now) {
-  // Where it is refused, the next request is taken only when it is closed, which may take long: else a client
-  // could have this process run out of descriptors.
+  // If it is rejected, the next request is accepted only when it is closed, which may take long: otherwise a
+  // client could make this process run out of descriptors.
   Memfd memfd;
   if (packet.descriptor.is_open()) memfd = Memfd(std::move(packet.descriptor), user_, is_memfd);
   memfd_ = memfd.open();
@@ -186,7 +187,7 @@ absl::StatusOr<std::string> MemoryPeer::Unregister(const std::string& token) {
   }
   registrar_.Unregister(*found);
   registrations_.erase(found);
-  // An answer without any field would be a message of no bytes, which looks like the end of the connection.
+  // An answer without any field would be an empty message, which looks like the end of the connection.
   return token;
 }
 

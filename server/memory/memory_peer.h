@@ -30,10 +30,11 @@ inline constexpr std::size_t kMaxRegistrations = 1024;  // of one connection
 
 class MemoryPeer {
  public:
-  // `registrar`, `sealer` and `prober` must outlive the connection, which `*user` has made at `now`; without
-  // a prober nobody reads memory of other processes on the GPU before the backend opens it. `user` lives
-  // until the socket is closed, which may be long after the connection's destruction. It ends when it has had
-  // nothing registered for `idle`, and asked for nothing. What finds no room waits for it for `room`.
+  // `registrar`, `sealer` and `prober` must outlive the connection, which `*user` made at `now`; without a
+  // prober, memory of other processes on the GPU is not read before the backend opens it. `user` lives until
+  // the socket is closed, which may be long after the connection's destruction. It ends when it has had
+  // nothing registered for `idle`, and requested nothing. A request that finds no room waits for it for
+  // `room`.
   MemoryPeer(FileDescriptor socket, std::shared_ptr<const uid_t> user, Registrar& registrar,
              MemfdSealer& sealer, HandleProber* prober, absl::Duration idle, absl::Duration room,
              absl::Time now)
@@ -47,56 +48,56 @@ class MemoryPeer {
         last_used_(now) {}
   MemoryPeer(const MemoryPeer&) = delete;
   MemoryPeer& operator=(const MemoryPeer&) = delete;
-  // Gives back what was registered.
+  // Gives back all registrations.
   ~MemoryPeer();
 
-  // Answers one request, if one has come, or goes on with the one before once its memory is sealed or probed.
-  // False where the client is gone, does not take its answers, has sent a descriptor that is not of a memfd,
-  // or has been idle for too long: the connection should then be destroyed.
+  // Answers one request, if one has come, or goes on with the previous one once its memory is sealed or
+  // probed. False if the client is gone, does not read its answers, has sent a descriptor that is not a
+  // memfd's, or has been idle for too long: the connection should then be destroyed.
   bool Serve(absl::Time now);
 
-  // Whether memory of the client's can be registered now. Each RegisterNext takes in one part of it, and the
-  // last one answers; false as Serve. The caller shares out the time among connections.
+  // Whether memory of the client can be registered now. Each RegisterNext registers one part of it, and the
+  // last one answers; false as for Serve. The caller shares out the time among connections.
   bool registers() const { return registering_.has_value() && registrar_.CanGoOn(**registering_); }
   bool RegisterNext();
-  // Whether nothing but the close of a refused memfd is awaited, of which no descriptor tells.
+  // Whether it only waits for the close of a rejected memfd, which no descriptor signals.
   bool awaits_close() const {
     return sealing_ == nullptr && probing_ == nullptr && !registering_.has_value() && !memfd_.expired();
   }
   uid_t user() const { return *user_; }
 
-  // By when Serve is to be called even if nothing has come.
+  // By when Serve must be called even if nothing has come.
   absl::Time deadline() const;
-  // The caller polls this: for requests, or for the end of the connection alone while none is taken.
+  // The caller polls this: for requests, or only for the end of the connection while no request is accepted.
   pollfd watched() const {
     return {.fd = socket_.get(), .events = static_cast<short>(takes_requests() ? POLLIN : 0), .revents = 0};
   }
 
  private:
-  // These are false as Serve.
+  // These are false as for Serve.
   bool Proceed(absl::Time now);
-  // `is_memfd`: the descriptor that came with it, if one came, is of a memfd.
+  // `is_memfd`: the descriptor that came with it, if one came, is a memfd's.
   bool TakeRequest(Packet& packet, bool is_memfd, absl::Time now);
   bool takes_requests() const {
     return sealing_ == nullptr && probing_ == nullptr && !registering_.has_value() && memfd_.expired();
   }
-  // Whether what is awaited of another process is there.
+  // Whether the result that is awaited from another process is ready.
   bool has_result() const {
     return (sealing_ != nullptr && sealing_->result.has_value()) ||
            (probing_ != nullptr && probing_->result.has_value());
   }
-  // Whether the client is still there while no request of its is taken.
+  // Whether the client is still there while none of its requests is accepted.
   bool IsThere() const;
   // Takes the memfd if it can be registered.
   bool RegisterHost(Memfd memfd, std::uint64_t byte_count, absl::Time now);
   bool RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time now);
   bool EndSealing(absl::Time now);
   bool EndProbing(absl::Time now);
-  // Goes on by RegisterNext, or answers why not.
+  // Continues with RegisterNext, or answers why not.
   bool Begin(const absl::StatusOr<Registrar::Handle>& begun, absl::Time now);
   // Answers that there is still no room.
   bool GiveUpRoom();
-  // Whether the client took the answer: a token, or why there is none.
+  // Sends the answer: a token, or why there is none. Returns whether the client took it.
   bool Answer(const absl::StatusOr<std::string>& token);
   absl::StatusOr<std::string> Unregister(const std::string& token);
 
@@ -107,8 +108,8 @@ class MemoryPeer {
   HandleProber* const prober_;  // may be null
   const absl::Duration idle_;
   const absl::Duration room_;
-  absl::Time last_used_;  // while something was registered, or asked for
-  // At most one of these three has a value: it is the memory that is to be registered next.
+  absl::Time last_used_;  // while something was registered, or requested
+  // At most one of these three has a value: it is the memory that will be registered next.
   std::shared_ptr<Sealing> sealing_;
   std::shared_ptr<const Probing> probing_;
   std::optional<Registrar::Handle> registering_;

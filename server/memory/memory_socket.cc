@@ -16,7 +16,7 @@ namespace warpfold::server {
 namespace {
 
 constexpr int kMaxAccepted = 64;
-// How often the thread looks again for free descriptors after they had run out, and for places.
+// How often the thread checks for free descriptors after they had run out, and for places.
 constexpr absl::Duration kLookForPlaces = absl::Milliseconds(50);
 
 }  // namespace
@@ -62,7 +62,7 @@ void MemorySocket::Run() {
     const absl::Time now = clock_();
     sealer_.Advance(now);
     if (prober_.has_value()) prober_->Advance(now);
-    // Each in turn, so that one who sends without pause does not keep others waiting.
+    // Each in turn, so that a client that sends without pause does not keep others waiting.
     std::erase_if(connections_, [&](const auto& connection) { return !connection->Serve(now); });
     RegisterNext();
     next_release = registrar_.ReleaseNext();
@@ -117,7 +117,7 @@ void MemorySocket::AcceptAll() {
 }
 
 void MemorySocket::RegisterNext() {
-  // The first of the user whose turn was longest ago: who has had a turn goes to the end.
+  // The first connection of the user whose turn was longest ago: one that has had a turn goes to the end.
   auto next = connections_.end();
   for (auto it = connections_.begin(); it != connections_.end(); ++it) {
     if (!(*it)->registers()) continue;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The socket over which processes of this machine hand the server memory to read (memory.proto), and the
+// The socket over which processes on this machine give the server memory to read (memory.proto), and the
 // thread that serves it.
 //
 // Threads: Open and the destructor from one thread. The rest happens on the socket's own: registering memory
@@ -36,41 +36,42 @@ struct MemorySocketOptions {
   std::uint64_t max_registered_bytes = 0;
   // After how long a connection is closed that has nothing registered.
   absl::Duration idle = absl::InfiniteDuration();
-  // What MemfdSealer starts, and how long it waits for a memfd to take its seals.
+  // The command that MemfdSealer starts, and how long it waits for a memfd to be sealed.
   std::vector<std::string> sealer_command;
   absl::Duration sealing = absl::Seconds(10);
-  // What HandleProber starts; empty: handles of GPU memory are opened without having been probed.
-  // And how long it waits for an answer.
+  // The command that HandleProber starts; empty: handles of GPU memory are opened without having been probed.
+  // How long it waits for a response.
   std::vector<std::string> prober_command = {};
   absl::Duration probing = absl::Seconds(10);
-  // How long a client waits for room. What was given back before takes 0.2 s for each GiB to be gone, unless
-  // its owner keeps it from that.
+  // How long a client waits for room. Memory that was given back before is freed in 0.2 s for each GiB,
+  // unless its owner prevents that.
   absl::Duration room = absl::Seconds(60);
 };
 
 class MemorySocket {
  public:
   static constexpr std::size_t kMaxConnections = 256;  // more wait to be accepted
-  // More of one user are closed: else one who connects and says nothing would keep all others waiting.
+  // Further connections of one user are closed: otherwise a user who connects and sends nothing would keep
+  // all others waiting.
   static constexpr std::size_t kMaxOfOneUser = kMaxConnections / 2;
-  // What it may have open at once after Open where `users` may connect beside the server's own: connections,
-  // one descriptor for each that is being sealed, waits for room or is being closed, the sockets to the
-  // prober and to the processes that seal, a memfd for each of these whose client has left, and the second
-  // end of a socket while its process is started.
+  // What it may have open at once after Open if `users` may connect besides the server's own user:
+  // connections, one descriptor for each that is being sealed, waits for room or is being closed, the sockets
+  // to the prober and to the processes that seal, a memfd for each of these whose client has left, and the
+  // second end of a socket while its process is started.
   static constexpr std::size_t Descriptors(std::size_t users) {
     return 2 * kMaxConnections + 2 + 2 * (1 + users) * MemfdSealer::kProcessesOfOneUser;
   }
 
-  // Serves from its return on. `backend` and `registry` must outlive the socket. Returns UNAVAILABLE if it
+  // Serves once it has returned. `backend` and `registry` must outlive the socket. Returns UNAVAILABLE if it
   // cannot listen on the path.
   static absl::StatusOr<std::unique_ptr<MemorySocket>> Open(const MemorySocketOptions& options,
                                                             kernels::Backend& backend,
                                                             MemoryRegistry& registry);
-  // Removes the socket's file, waits for what the thread is at, a part of a registration, and ends all
-  // registrations. No reduction may be in progress any more.
+  // Removes the socket's file, waits for the thread's current work, a part of a registration, and ends all
+  // registrations. No reduction may still be in progress.
   ~MemorySocket();
 
-  // From any thread. Takes the socket's file away, unless another process has put its own there.
+  // From any thread. Removes the socket's file, unless another process has put its own there.
   void RemoveFile() const;
 
   // From any thread.
@@ -89,8 +90,8 @@ class MemorySocket {
   static bool HasSeveralUsers(const MemorySocketOptions& options);
 
   void Run();
-  // Until something has come, or it is time to go on: for memory to give back, which is after `next_release`,
-  // or for a process that hangs.
+  // Waits until something has come, or it is time to go on: for memory to give back, which is after
+  // `next_release`, or for a process that hangs.
   void Await(absl::Duration next_release);
   // In milliseconds, for poll(2): -1 for ever.
   int LongestWait(absl::Duration next_release) const;
@@ -99,7 +100,7 @@ class MemorySocket {
   // connections of one user, so that no request waits for more than one part, however much others register.
   void RegisterNext();
   bool MayConnect(uid_t user) const;
-  // How many connections there are, or are still being closed.
+  // How many connections are open, or are still being closed.
   std::size_t CountPlaces();
 
   const MemorySocketOptions options_;
@@ -108,11 +109,12 @@ class MemorySocket {
   std::optional<HandleProber> prober_;
   const Clock clock_ = MonotonicClock();
   std::vector<std::unique_ptr<MemoryPeer>> connections_;
-  // Whose connections there are. Each ends when its socket has been closed, which a client may hold up.
+  // The users of the connections. Each entry ends when its socket has been closed, which a client may hold
+  // up.
   std::vector<std::weak_ptr<const uid_t>> places_;
   FileDescriptor listener_;
   std::uint64_t inode_ = 0;  // of the socket's file
-  FileDescriptor wake_;      // an eventfd: the thread should end
+  FileDescriptor wake_;      // an eventfd: tells the thread to end
   bool accept_failed_ = false;
   UserTurns turns_;  // of RegisterNext
   std::atomic<bool> ending_ = false;

@@ -19,16 +19,17 @@
 namespace warpfold::server {
 namespace {
 
-// For all connections together. Linux allows a process 65,530 (vm.max_map_count), and it needs some itself.
+// This is for all connections together. Linux allows a process 65,530 (vm.max_map_count), and it needs some
+// itself.
 constexpr std::size_t kMaxMappings = 4096;
 
 absl::Status BadMemory(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what);
 }
 
-// Whether all bytes of the file are there. They stay once it is sealed against holes. Reading others could
-// end this process (SIGBUS), or takes memory that is accounted to it: where its control group has none, it is
-// killed.
+// Whether all bytes of the file are allocated. They stay once it is sealed against holes. Reading others
+// could end this process (SIGBUS), or takes memory that is charged to it: if its control group has none left,
+// it is killed.
 absl::Status CheckAllocated(int fd) {
   constexpr std::uint64_t kStatBlockBytes = 512;  // stat(2)
   struct stat file = {};
@@ -40,8 +41,8 @@ absl::Status CheckAllocated(int fd) {
   return absl::OkStatus();
 }
 
-// Whether the file can never become shorter, and its first bytes can be registered. Waits for nobody: only
-// what seals or cuts a memfd does (memfd_sealer.h).
+// Whether the file can never become shorter, and its first bytes can be registered. This does not wait for
+// anybody: only sealing or truncating a memfd does (memfd_sealer.h).
 absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return BadMemory("the descriptor is not of a memfd that can be sealed");
@@ -155,8 +156,9 @@ std::map<uid_t, Registrar::Taken> Registrar::LeavingOfUsers() const {
 
 bool Registrar::CanGoOn(const Registration& registration) const {
   if (registration.takes_room) return true;
-  // There is room for all that counts. Only what is being given back may take it, and then those who came
-  // first are first, except for those who would have more than their share together with what they give back.
+  // There is room for everything that counts. Only memory that is being given back may take it, and then
+  // those who came first are served first, except for those that would exceed their share together with what
+  // they give back.
   const std::map<uid_t, Taken> of_users = LeavingOfUsers();
   const auto left = [](std::uint64_t most, std::uint64_t taken) { return most - std::min(most, taken); };
   const auto waits_for_its_own = [&](const Registration& waiting) {

@@ -6,10 +6,10 @@
 //
 // Memory is unregistered in parts, by ReleaseNext, on the registrar's thread. A shard that finishes the last
 // reduction over it must not block while the driver unregisters it, and one client's release delays other
-// clients by at most one part (docs/adr/0135). Limits are for what users have: what is being given back no
-// longer counts for them. It still takes room until it is gone, and memory that needs this room waits for it.
-// So does memory of a user that would have more than its share together with what it has given back, which
-// its owner may keep from being gone (docs/adr/0105): others do not wait for that.
+// clients by at most one part (docs/adr/0135). Limits apply to what users have: memory that is being given
+// back no longer counts for them. It still takes room until it is freed, and memory that needs this room
+// waits for it. So does memory of a user that would exceed its share together with what it has given back,
+// since the owner may keep that from being freed (docs/adr/0105): others do not wait for it.
 //
 // Threads: one at a time, except for functions that say otherwise.
 #pragma once
@@ -39,8 +39,8 @@ class Registrar {
  public:
   struct Limits {
     std::uint64_t max_bytes = 0;
-    // Several users may register: one of them does not get the last eighth of the bytes and the registrations
-    // while it has more than half of them.
+    // Whether several users may register: then no user gets the last eighth of the bytes and of the
+    // registrations while it has more than half of them.
     bool has_several_users = false;
   };
 
@@ -60,7 +60,7 @@ class Registrar {
   // `backend` and `registry` must outlive the registrar.
   Registrar(kernels::Backend& backend, MemoryRegistry& registry, Limits limits)
       : backend_(backend), registry_(registry), limits_(limits) {}
-  // At destruction nothing may name or read the memory any more.
+  // At destruction nothing may refer to or read the memory any more.
   ~Registrar() = default;
 
   // Whether memory could be registered if its memfd were sealed against holes, or the GPU's memory could be
@@ -68,32 +68,33 @@ class Registrar {
   absl::Status CheckHost(const Memfd& memfd, std::uint64_t byte_count, uid_t user);
   absl::Status CheckGpu(const kernels::ProcessMemory& memory, uid_t user);
 
-  // Each checks once more, and then the memory counts. It is to be registered by RegisterNext. The memfd has
-  // been sealed (memfd_sealer.h), the GPU's memory read (handle_prober.h). Errors as above.
+  // Each checks once more, and then the memory counts. RegisterNext then registers it. The memfd has been
+  // sealed (memfd_sealer.h), the GPU's memory read (handle_prober.h). Errors as above.
   absl::StatusOr<Handle> BeginHost(Memfd memfd, std::uint64_t byte_count, uid_t user);
   absl::StatusOr<Handle> BeginGpu(const kernels::ProcessMemory& memory, uid_t user);
 
-  // Opens the memory, or registers the next part of it; false once there is none left: then it has a token.
-  // To be called only while CanGoOn, which is false where there is no room yet, since what was given back
-  // before takes it. Errors are BAD_MEMORY and what the backend says; Unregister is to be called then, too.
+  // Opens the memory, or registers the next part of it; false once no part is left: then it has a token. Call
+  // this only while CanGoOn, which is false if there is no room yet because memory that was given back before
+  // still takes it. Errors are BAD_MEMORY and those of the backend; after an error, Unregister must be
+  // called, too.
   absl::StatusOr<bool> RegisterNext(Handle registration);
   bool CanGoOn(const Registration& registration) const;
 
   // Forgets the name; ReleaseNext gives the memory back once no reduction reads it.
   void Unregister(Handle registration);
 
-  // Gives back a part of what was unregistered and is read no more. After how long to call it again, if
-  // nothing is unregistered before.
+  // Gives back a part of the memory that was unregistered and is no longer read. Returns after how long to
+  // call it again, if nothing is unregistered before.
   absl::Duration ReleaseNext();
 
-  // These say how much memory of clients is mapped or opened, of how many registrations. Memory that was
-  // given back counts until all of it is gone. From any thread.
+  // These say how much memory of clients is mapped or opened, in how many registrations. Memory that was
+  // given back counts until all of it is freed. From any thread.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
   std::size_t registrations() const { return count_; }
   std::uint64_t max_bytes() const { return limits_.max_bytes; }
 
  private:
-  // What a thread that serves nobody unmaps.
+  // A mapping, which a thread that serves nobody unmaps.
   struct Leaving {
     uid_t user;
     std::uint64_t byte_count;
@@ -111,10 +112,11 @@ class Registrar {
       ++count;
     }
   };
-  // What takes room, of each user who has given back what is not gone yet; of none where one user has all.
+  // The memory that takes room, for each user who has given back memory that is not freed yet; empty if one
+  // user has all.
   std::map<uid_t, Taken> LeavingOfUsers() const;
   absl::Status Open(Registration& registration);
-  // Moves what was unregistered and is read no more to releases_.
+  // Moves memory that was unregistered and is no longer read to releases_.
   void CollectUnread();
   // Whether there is more of it to give back.
   bool ReleasePart(Registration& registration);

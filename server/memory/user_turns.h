@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of the users who share something had a turn longest ago.
+// Determines which of the users who share something had a turn longest ago.
 //
 // Threads: one.
 #pragma once

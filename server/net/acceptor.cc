@@ -21,7 +21,7 @@
 namespace warpfold::server {
 namespace {
 
-// Before the next try when the system is short of memory or descriptors.
+// The pause before the next attempt when the system is short of memory or descriptors.
 constexpr auto kAcceptPause = std::chrono::milliseconds(10);
 constexpr auto kPollInterval = std::chrono::seconds(1);
 
@@ -117,7 +117,8 @@ bool Acceptor::AcceptAll(const Listener& listener, int socket) {
 
 void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
   const std::string peer = PeerOf(descriptor);
-  // It is gone already, as after a look whether the port is open. gRPC would take it for an error.
+  // The peer has already left, for example after checking whether the port is open. gRPC would treat this as
+  // an error.
   if (peer.empty()) return CloseSocket(FileDescriptor(descriptor));
   // The last free descriptors are kept for gRPC, which ends the process when it gets none.
   if (!connections_.HasRoom(peer)) {

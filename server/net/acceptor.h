@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Accepts connections and hands them over: as many as there is room for, and at most half of that from one
-// peer. Unlike gRPC's own listener it goes on when descriptors have run out (docs/adr/0030).
+// peer. Unlike gRPC's own listener, it goes on after descriptors have run out (docs/adr/0030).
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ class Acceptor {
   Acceptor(std::vector<Listener> listeners, std::size_t max_connections, HandOver hand_over);
   ~Acceptor();
 
-  // Accepts from now on, on a thread of its own. Throws std::system_error where there is no thread.
+  // Accepts from now on, on a thread of its own. Throws std::system_error if there is no thread.
   void Start();
 
   // Accepts no more, and closes the listeners. Connections stay.
@@ -41,10 +41,11 @@ class Acceptor {
   void Run();
   // Counts the connections that are open, once a second.
   void CountOpen();
-  // Accepts what waits at a socket; false if the system is short of something, so that it is better to pause.
+  // Accepts all waiting connections of a socket; false if the system is short of something, so that it is
+  // better to pause.
   bool AcceptAll(const Listener& listener, int socket);
   void Accepted(const Listener& listener, int socket, int descriptor);
-  // Used when there is no descriptor left: takes one connection and closes it, so that its client hears of
+  // Used when there is no descriptor left: accepts one connection and closes it, so that its client learns of
   // it.
   bool RefuseOne(int socket);
   // Closes a connection, counts it, and says why.

@@ -22,7 +22,7 @@ bool Identify(int descriptor, struct stat* info) {
   return fstat(descriptor, info) == 0 && S_ISSOCK(info->st_mode);
 }
 
-// The name has no family where the connection has broken.
+// The name has no family if the connection has broken.
 sockaddr_storage NameOf(int descriptor) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);

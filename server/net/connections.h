@@ -16,14 +16,14 @@
 namespace warpfold::server {
 
 struct ConnectionCounts {
-  std::uint64_t open = 0;   // counted a second ago at most
+  std::uint64_t open = 0;   // counted at most a second ago
   std::uint64_t limit = 0;  // the most that may be open
   // Since the start.
   std::uint64_t accepted = 0;
-  std::uint64_t floods = 0;  // of these closed for what was sent
+  std::uint64_t floods = 0;  // of these, closed because of what was sent
   // Closed at once, since the start.
   std::uint64_t beyond_limit = 0;    // of all connections, or of a peer's
-  std::uint64_t left_calls = 0;      // of peers that have taken back, or left behind, too many calls
+  std::uint64_t left_calls = 0;      // of peers that have cancelled, or left behind, too many calls
   std::uint64_t no_descriptors = 0;  // there was none left
 };
 
@@ -37,10 +37,10 @@ class Connections {
 
   void Add(int descriptor, const std::string& peer);
 
-  // Those that were open at the last RemoveClosed, and those that were added since.
+  // The number of connections that were open at the last RemoveClosed or were added since.
   std::size_t count() const { return connections_.size(); }
   std::size_t CountOf(const std::string& peer) const;
-  // Takes out those that are closed.
+  // Removes those that are closed.
   void RemoveClosed();
 
  private:
@@ -59,8 +59,8 @@ class Connections {
   std::chrono::steady_clock::time_point checked_at_;
 };
 
-// The peer that a connection counts for: the host of its address (server/core/admission/party.h), and "unix:"
-// with the user's number for a Unix socket.
+// The peer to which a connection belongs: the host of its address (server/core/admission/party.h), and
+// "unix:" with the user's number for a Unix socket.
 std::string PeerOf(int descriptor);
 
 // The same for people: an IPv4 address as it is.

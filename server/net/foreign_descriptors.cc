@@ -32,7 +32,7 @@ constexpr int kPassRights = SO_PASSRIGHTS;
 constexpr int kPassRights = 83;
 #endif
 
-// A signal ends a close that waits for a socket that lingers. Nobody else in this process uses this one.
+// A signal ends a close that waits for a socket that lingers. Nothing else in this process uses this signal.
 int HurrySignal() { return SIGRTMIN + 7; }
 
 using Time = std::chrono::steady_clock::time_point;
@@ -54,7 +54,7 @@ class Closer {
   void Close(Left left, uid_t owner) {
     const std::lock_guard lock(mutex_);
     owners_[owner].left.push_back(std::move(left));
-    // The watcher comes first, since where threads run out it is what tries again.
+    // The watcher comes first, since it is what tries again if threads run out.
     if (!is_watched_) is_watched_ = Start([this] { Watch(); });
     StartOneFor(owner);
     some_left_.notify_one();
@@ -72,7 +72,7 @@ class Closer {
   static constexpr std::chrono::milliseconds kLookAgain{250};
   static constexpr std::chrono::seconds kPatience{1};
 
-  // False where the system gives no thread.
+  // False if the system has no more threads.
   template <class Function>
   static bool Start(Function run) {
     try {
@@ -83,8 +83,8 @@ class Closer {
     }
   }
 
-  // Starts a thread for the owner if it may have one more. Where there is none to be had, the watcher tries
-  // again.
+  // Starts a thread for the owner if it may have one more. If the system has no more threads, the watcher
+  // tries again.
   void StartOneFor(uid_t owner) {
     Owner& of_owner = owners_[owner];
     if (of_owner.threads >= kClosersOfOne || threads_ >= kMaxClosers) return;
@@ -93,15 +93,15 @@ class Closer {
     ++threads_;
   }
 
-  // As long as something is left, looks for closes that take too long, and for who has no thread.
+  // As long as something is left, looks for closes that take too long, and for owners that have no thread.
   void Watch() {
     std::unique_lock lock(mutex_);
     for (;;) {
       some_left_.wait(lock, [this] { return !owners_.empty(); });
       some_left_.wait_for(lock, kLookAgain, [] { return false; });
       const Time now = std::chrono::steady_clock::now();
-      // A connection may have brought many such sockets, so its thread is hurried each time anew. Threads
-      // leave busy_ under the same mutex.
+      // A connection may have brought many such sockets, so its thread is interrupted each time again.
+      // Threads leave busy_ under the same mutex.
       for (const Busy& busy : busy_) {
         if (now >= busy.hurry_at) pthread_kill(busy.thread, HurrySignal());
       }
@@ -109,7 +109,7 @@ class Closer {
     }
   }
 
-  // Until nothing is left of the owner, nor of others who may have one more thread.
+  // Runs until nothing is left of the owner, nor of others that may have one more thread.
   void Run(uid_t owner) {
     sigset_t hurry;
     sigemptyset(&hurry);
@@ -142,8 +142,8 @@ class Closer {
     }
   }
 
-  // Whose descriptors wait though they may have one more thread: when they came all threads were busy.
-  // Those after `last` come first, so that each has its turn.
+  // Owners whose descriptors wait although they may have one more thread: when these came, all threads were
+  // busy. Those after `last` come first, so that each has its turn.
   std::optional<uid_t> FindWaiting(uid_t last) const {
     const auto waits = [](const auto& entry) {
       return !entry.second.left.empty() && entry.second.threads < kClosersOfOne;

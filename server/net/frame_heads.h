@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds the nine-byte heads of HTTP/2 frames (RFC 9113, section 4.1) in the bytes of one direction of a
-// connection, however these are cut.
+// connection, however these are split.
 #pragma once
 
 #include <array>
@@ -39,16 +39,16 @@ class FrameHeads {
   // The number of other bytes before the first frame.
   explicit FrameHeads(std::uint64_t preface_bytes) : skip_(preface_bytes) {}
 
-  // The next head in `*bytes`, of which those behind it are left; nothing where it is not there yet.
+  // The next head in `*bytes`, in which only the bytes after it are left; nothing if it has not come yet.
   std::optional<FrameHead> Next(std::span<const std::byte>* bytes);
   // Takes from the front of `*bytes` what belongs to the payload of the last head, and returns it. Next skips
-  // what nobody takes.
+  // payload that was not taken.
   std::span<const std::byte> TakePayload(std::span<const std::byte>* bytes);
 
  private:
-  std::uint64_t skip_;  // bytes that are no head, and are still to come
+  std::uint64_t skip_;  // bytes that are not a head, and are still to come
   std::array<std::byte, 9> head_ = {};
-  std::size_t head_bytes_ = 0;  // of head_, that have come
+  std::size_t head_bytes_ = 0;  // bytes of head_ that have come
 };
 
 // Counts the calls that the server has ended, in the frames that it sends.
@@ -61,7 +61,7 @@ class CallEnds {
 
  private:
   FrameHeads heads_{0};
-  std::uint32_t last_ = 0;  // that was ended: a reset may follow
+  std::uint32_t last_ = 0;  // the last call that was ended: a reset may follow
   std::uint64_t count_ = 0;
 };
 

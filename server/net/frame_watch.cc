@@ -38,7 +38,7 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
     return resets_.Spend(1, now) ? nullptr : "calls that are taken back";
   }
   if (type == kSettings && (flags & kAck) != 0) {
-    // gRPC would take its defaults, which limit nothing, for acknowledged.
+    // gRPC would treat its defaults, which limit nothing, as acknowledged.
     if (!server_speaks_) return "an acknowledgement of settings that it has not got";
     acknowledged_ = true;
   }
@@ -47,16 +47,16 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
 }
 
 const char* FrameWatch::TakeHeaders(const FrameHead& head, Time now) {
-  // gRPC passes over such a stream. It would be the highest here, and hide the calls that follow.
+  // gRPC ignores such a stream. It would be the highest here, and hide the calls that follow.
   if (head.stream % 2 == 0) return "headers of a stream that no client begins";
   const bool has_priority = (head.flags & kHasPriority) != 0;
-  // gRPC takes the priority's bytes from this frame alone. Were they not there, it would find other fields in
-  // the next frame than this does.
+  // gRPC takes the priority's bytes only from this frame. If they were missing, it would find other fields in
+  // the next frame than this code does.
   if (has_priority && head.length < HeaderFields::kPriorityBytes) return "headers without their priority";
   free_frames_ = kFreeFrames;
   header_bytes_ = 0;
   fields_.Begin(has_priority);
-  // A client's second header block on a stream, its trailers, is no call.
+  // A client's second header block on a stream, its trailers, is not a call.
   in_trailers_ = head.stream <= last_call_;
   if (!in_trailers_) {
     ++call_count_;

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads the nine-byte heads of the HTTP/2 frames that a client sends, and reports patterns that no client of
-// a gRPC service has reason to send: headers without an end or of very many fields, floods of resets, floods
-// of empty frames, and calls from a client that has not acknowledged the server's settings, which limit how
-// many calls it may have at once. It also counts frames of a few bytes. gRPC 1.51 has no limits on these
-// (docs/adr/0045).
+// a gRPC service has reason to send: headers without an end or with very many fields, floods of resets,
+// floods of empty frames, and calls from a client that has not acknowledged the server's settings, which
+// limit how many calls it may have at once. It also counts frames of a few bytes. gRPC 1.51 has no limits on
+// these (docs/adr/0045).
 #pragma once
 
 #include <chrono>
@@ -24,19 +24,19 @@ class FrameWatch {
  public:
   using Time = Allowance::Time;
 
-  // The service announces that it takes 8 KiB of headers for each call (gRPC's default), and clients keep to
-  // that. A block of one frame may have more, so that gRPC refuses it, with a status. gRPC holds each frame
-  // to its limit, but not the block: one of several frames has kMaxContinuedBytes, and trailers, of which
-  // gRPC's clients send none, have kMaxTrailerBytes. Each frame counts kFrameCost beside its length.
+  // The service announces that it accepts 8 KiB of headers for each call (gRPC's default), and clients keep
+  // to that. A block of one frame may have more, so that gRPC itself rejects it, with a status. gRPC holds
+  // each frame to its limit, but not the block: one of several frames has kMaxContinuedBytes, and trailers,
+  // of which gRPC's clients send none, have kMaxTrailerBytes. Each frame counts kFrameCost beside its length.
   static constexpr std::uint64_t kMaxHeaderBytes = 64 << 10;
   static constexpr std::uint64_t kMaxContinuedBytes = 10 << 10;
   static constexpr std::uint64_t kMaxTrailerBytes = 1 << 10;
   static constexpr std::uint64_t kFrameCost = 64;
-  // The most header fields of a call, and the most in its trailers. gRPC takes some 200 bytes for each beside
-  // its text, so that 8 KiB of the shortest fields would be 45 KiB (docs/adr/0107).
+  // The maximum number of header fields of a call, and of its trailers. gRPC takes some 200 bytes for each
+  // beside its text, so that 8 KiB of the shortest fields would be 45 KiB (docs/adr/0107).
   static constexpr int kMaxFields = 64;
   static constexpr int kMaxTrailers = 8;
-  // Calls that the client may take back: at once, and in each second after that.
+  // Calls that the client may cancel: at once, and in each second after that.
   static constexpr double kMaxResets = 1000;
   static constexpr double kResetsPerSecond = 500;
   // Frames that belong to no call: settings, pings, data frames without data. For each frame of a call,
@@ -45,32 +45,33 @@ class FrameWatch {
   static constexpr double kIdleFramesPerSecond = 100;
   static constexpr int kFreeFrames = 4;
   // Data frames of fewer bytes. gRPC keeps some 44 bytes beside those of each frame, which no quota counts,
-  // until the message that they are part of is complete and taken. Small messages have small frames, too: so
-  // many of each call are free, and its last one, and one for each larger frame. The others are counted. Of
-  // larger frames what gRPC keeps beside them is a third of what they carry, at most, and no call has more
-  // of that than its window; chunks of a few hundred bytes may come as fast as they can.
+  // until the message that they are part of is complete and taken. Small messages have small frames, too: a
+  // number of them are free for each call, and so are its last one, and one for each larger frame. The others
+  // are counted. For larger frames, what gRPC keeps beside them is at most a third of what they carry, and no
+  // call has more of that than its window; chunks of a few hundred bytes may come as fast as they can.
   static constexpr std::uint32_t kSmallFrame = 128;
   static constexpr int kFreeSmallFrames = 2;
-  // Window updates. A client that takes results sends one for some tens of KiB; gRPC keeps no memory for
+  // Window updates. A client that reads results sends one for some tens of KiB; gRPC keeps no memory for
   // them.
   static constexpr double kMaxWindows = 100'000;
   static constexpr double kWindowsPerSecond = 100'000;
 
-  // What may come before the settings are acknowledged, which clients do as soon as they have read them: so
-  // many calls, with so many fields and bytes of headers in all, in so long from the first of them on. Some
-  // clients read nothing before they call, and take 100 for the limit until then (RFC 9113, 6.5.2).
+  // What may come before the settings are acknowledged, which clients do as soon as they have read them: this
+  // many calls, with this many fields and bytes of headers in total, within this time from the first of them
+  // on. Some clients read nothing before they call, and assume a limit of 100 until then (RFC 9113, 6.5.2).
   static constexpr int kMaxEarlyCalls = 100;
   static constexpr int kMaxEarlyFields = 20 * kMaxEarlyCalls;
   static constexpr std::uint64_t kMaxEarlyBytes = 128 << 10;
   static constexpr auto kSettingsTimeout = std::chrono::seconds(10);
 
-  // To be called once the server has begun to send its settings, before the client can have read them.
+  // Call this once the server has begun to send its settings, before the client can have read them.
   void ServerSpeaks() { server_speaks_ = true; }
 
-  // Takes the bytes that came next. Null, or what is wrong with them; then the connection should end.
+  // Takes the bytes that came next. Returns null, or what is wrong with them; then the connection should be
+  // closed.
   const char* Take(std::span<const std::byte> bytes, Time now);
 
-  // How many calls were begun, and were taken back, so far.
+  // How many calls were begun, and were cancelled, so far.
   std::uint64_t calls() const { return call_count_; }
   std::uint64_t resets() const { return reset_count_; }
   // How many small frames that are not free have come so far.

@@ -8,7 +8,7 @@ namespace warpfold::server {
 namespace {
 
 // The bit of a number's byte that says that another follows (RFC 7541, section 5.1). gRPC reads numbers of 32
-// bits; what is beyond that is its error, and not counted here.
+// bits; for anything larger it reports an error, so it is not counted here.
 constexpr unsigned kContinues = 0x80;
 constexpr int kMaxShift = 28;
 
@@ -69,7 +69,7 @@ void HeaderFields::TakeField(unsigned byte) {
     mask = 0x7f;  // the field is in the tables
     ++count_;
   } else if ((byte & 0xe0) == 0x20) {
-    mask = 0x1f;  // this sets the dynamic table's size, and is no field
+    mask = 0x1f;  // this sets the dynamic table's size, and is not a field
   } else {
     // The number of a name in the tables, or 0: then the name follows.
     mask = (byte & 0x40) != 0 ? 0x3f : 0x0f;

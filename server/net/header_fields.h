@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts the fields of a header block as HPACK writes them (RFC 7541, section 6), however its bytes are cut.
-// It decodes none, and so needs no table: each representation says how long it is.
+// Counts the fields of a header block in HPACK (RFC 7541, section 6), however its bytes are split. It decodes
+// none of them, and so needs no table: each representation says how long it is.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ class HeaderFields {
   // The bytes of a frame's priority before the first field (RFC 9113, section 6.2).
   static constexpr std::uint32_t kPriorityBytes = 5;
 
-  // Begins with a block, of which the first frame has at least its priority.
+  // Begins a block, whose first frame contains at least its priority.
   void Begin(bool has_priority);
   // Takes the bytes that came next.
   void Take(std::span<const std::byte> bytes);
-  // How many fields the block has so far, the one that has only begun among them.
+  // How many fields the block has so far, including one that has only begun.
   int count() const { return count_; }
 
  private:
@@ -43,7 +43,7 @@ class HeaderFields {
   Next next_ = Next::kField;
   int count_ = 0;
   int strings_ = 0;            // how many strings of the field are still to come
-  int shift_ = 0;              // where in a length its next seven bits belong
+  int shift_ = 0;              // the position of a length's next seven bits
   std::uint64_t skipped_ = 0;  // how many bytes are to be skipped
 };
 

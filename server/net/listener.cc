@@ -27,7 +27,7 @@ namespace warpfold::server {
 namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
-// How often a port is looked for that is free on all addresses of a name.
+// How many attempts are made to find a port that is free on all addresses of a name.
 constexpr int kMaxTries = 16;
 
 // How long a peer may leave what we send unacknowledged before its connection is given up.
@@ -35,7 +35,7 @@ constexpr int kUserTimeoutMs = 10'000;
 
 absl::Status Refusal(absl::string_view reason) { return absl::InvalidArgumentError(reason); }
 absl::Status SystemRefusal() {
-  // The system has no such kind of addresses.
+  // The system does not have this kind of address.
   if (errno == EAFNOSUPPORT) return absl::UnimplementedError(std::strerror(errno));
   // An interface may get its address later.
   if (errno == EADDRNOTAVAIL) return absl::UnavailableError(std::strerror(errno));
@@ -87,7 +87,7 @@ absl::StatusOr<std::shared_ptr<addrinfo>> Find(const std::string& host, const st
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
   if (error == EAI_SYSTEM) return SystemRefusal();
-  // A scope ("fe80::1%eth0") is the name of an interface, which may come later.
+  // A scope ("fe80::1%eth0") is the name of an interface, which may appear later.
   const bool may_come = error == EAI_AGAIN || (error == EAI_NONAME && host.find('%') != std::string::npos);
   if (may_come) return absl::UnavailableError(gai_strerror(error));
   if (error != 0) return Refusal(gai_strerror(error));
@@ -118,7 +118,7 @@ bool IsLoopback(int socket) {
   return IN6_IS_ADDR_LOOPBACK(&ipv6) || (IN6_IS_ADDR_V4MAPPED(&ipv6) && is_loopback(&ipv6.s6_addr[12]));
 }
 
-// The machine lacks the address, or its kind: nobody else can have it, either.
+// The machine does not have the address, or its kind: nobody else can have it, either.
 bool IsMissing(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsUnimplemented(status);
 }
@@ -183,7 +183,7 @@ void Listener::Close() {
   if (inode_ != 0 && InodeOfSocket(path) == inode_) unlink(path.c_str());
   inode_ = 0;
   for (const int socket : sockets_) {
-    // Clients that still wait to be accepted may have sent something.
+    // Clients that are still waiting to be accepted may have sent something.
     if (is_unix()) shutdown(socket, SHUT_RDWR);
     CloseSocket(FileDescriptor(socket));
   }
@@ -212,8 +212,9 @@ absl::Status Listener::ListenUnix() {
 }
 
 // On all addresses of the name, at the same port: a free one is chosen by the first address and then asked
-// for on the others. The machine may lack addresses, or a kind of them, as long as it has one; but what
-// another process has, or the system forbids, would lead clients of the name elsewhere.
+// for on the others. The machine may lack some of the addresses, or a kind of them, as long as it has one;
+// but an address that another process has, or that the system forbids, would lead clients of the name
+// elsewhere.
 absl::Status Listener::ListenOnFound(int port) {
   absl::Status missing;
   for (addrinfo* info = found_.get(); info != nullptr; info = info->ai_next) {

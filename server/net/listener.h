@@ -18,31 +18,31 @@ namespace warpfold::server {
 // Threads: one at a time.
 class Listener {
  public:
-  // "host:port" (port 0: a free one), or "unix:/path". Looks the host's name up, which may take long; nobody
-  // can connect yet. INVALID_ARGUMENT with the address and the system's reason; UNAVAILABLE where the
-  // address, or the service that knows names, may come later. The same for Listen; and UNIMPLEMENTED where
-  // the system has no such kind of addresses.
+  // "host:port" (port 0: a free one), or "unix:/path". Looks up the host's name, which may take long; nobody
+  // can connect yet. INVALID_ARGUMENT with the address and the system's reason; UNAVAILABLE if the address,
+  // or the name service, may become available later. The same for Listen; and UNIMPLEMENTED if the system
+  // does not have this kind of address.
   static absl::StatusOr<Listener> Resolve(const std::string& address);
 
-  // A host that has several addresses is listened to on each of them that the machine has, and a wildcard on
-  // IPv4 and IPv6 alike. An error if another process has one of them at this port.
-  // A Unix socket that nobody listens on is replaced.
+  // If a host has several addresses, it listens on each of them that the machine has; for a wildcard, on both
+  // IPv4 and IPv6. An error if another process has one of them at this port. A Unix socket that nobody
+  // listens on is replaced.
   absl::Status Listen();
 
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&&) = delete;
   ~Listener();
 
-  // The address as it was given, with the port that was bound.
+  // The address as given, with the port that was bound.
   const std::string& address() const { return address_; }
   bool is_unix() const;
-  // Whether only processes of this machine can connect.
+  // Whether only processes on this machine can connect.
   bool is_local() const;
   // Non-blocking. None after Close.
   const std::vector<int>& sockets() const { return sockets_; }
 
-  // Refuses connections from now on. Removes a Unix socket from the file system, unless another has taken its
-  // place.
+  // Refuses connections from now on. Removes a Unix socket from the file system, unless another process's
+  // socket has replaced it.
   void Close();
 
  private:
@@ -51,11 +51,11 @@ class Listener {
   absl::Status ListenUnix();
   absl::Status ListenTcp();
   absl::Status ListenOnFound(int port);
-  // With the address before what went wrong.
+  // The status with the address in front of the reason.
   absl::Status Named(const absl::Status& status) const;
 
   std::string address_;
-  std::shared_ptr<addrinfo> found_;  // what the host is; null for a Unix socket
+  std::shared_ptr<addrinfo> found_;  // the host's addresses; null for a Unix socket
   std::vector<int> sockets_;
   std::uint64_t inode_ = 0;  // of the Unix socket's file
 };

@@ -59,7 +59,8 @@ extern "C" int getpeername(int descriptor, sockaddr* address, socklen_t* size) n
   const std::optional<uid_t> user = PeerUser(descriptor);
   sockaddr_un named = {};
   named.sun_family = AF_UNIX;
-  // Where there is no user, neither is there what the peer has bound its socket to: it chooses that itself.
+  // If there is no user, the path to which the peer has bound its socket is not returned either: the peer
+  // chooses that itself.
   const std::string path = user.has_value() ? absl::StrCat(Prefix(), *user) : Prefix();
   path.copy(named.sun_path, sizeof(named.sun_path) - 1);
   *size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);

@@ -45,8 +45,8 @@ bool AddressOf(const std::string& path, sockaddr_un* address) {
   return true;
 }
 
-// Takes a message, or with MSG_PEEK looks at it: then its descriptors stay with it, of which
-// packet->descriptor is a copy.
+// Takes a message, or with MSG_PEEK looks at it: then its descriptors stay with it, and packet->descriptor is
+// a copy.
 Received Read(const FileDescriptor& connection, int flags, Packet* packet) {
   std::array<char, kMaxPacketBytes> bytes;
   iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
@@ -94,7 +94,7 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return Failed("cannot be bound", errno);
   }
-  // The file's mode lets everybody connect: the socket decides by the peer's user.
+  // The file's mode lets everybody connect: the socket checks the peer's user.
   chmod(path.c_str(), 0666);
   if (listen(listener.get(), kBacklog) != 0) return Failed("cannot be listened on", errno);
   return listener;
@@ -103,7 +103,7 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
 bool UnixSocketInUse(const std::string& path) {
   sockaddr_un address;
   if (!AddressOf(path, &address)) return false;  // no socket can be there
-  // A listener that is stopped, and whose backlog is full, would be waited for.
+  // Otherwise this would wait for a listener that is stopped and whose backlog is full.
   const FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe.is_open()) return true;
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return true;

@@ -16,21 +16,21 @@
 
 namespace warpfold::server {
 
-// Listens at `path`. Anybody whom the file system lets reach it may connect, so the caller has to check
+// Listens at `path`. Anyone who can reach it in the file system may connect, so the caller has to check
 // PeerUser. A socket file that nobody listens on is replaced. UNAVAILABLE if that cannot be done, without the
 // path.
 absl::StatusOr<FileDescriptor> ListenAt(const std::string& path);
 
-// Whether a process listens on a Unix socket at `path`, of whichever type. Does not wait for it. A killed
-// server leaves the file behind, on which nobody listens. True also where that cannot be found out, for want
-// of a descriptor: an error is better than a socket that is taken from its owner.
+// Whether a process listens on a Unix socket of any type at `path`. Does not wait for it. A killed server
+// leaves the file behind, on which nobody listens. Also true if this cannot be determined for lack of a
+// descriptor: an error is better than taking a socket away from its owner.
 bool UnixSocketInUse(const std::string& path);
 
-// The number of the socket file at `path`; 0 if there is none. Whoever takes a socket's file away compares it
-// first: another process may have put its own there meanwhile.
+// The number of the socket file at `path`; 0 if there is none. Compare it before removing a socket's file:
+// another process may have put its own there meanwhile.
 std::uint64_t InodeOfSocket(const std::string& path);
 
-// The next connection, if there is one; does not block. *failed says that there was one, but no descriptor or
+// The next connection, if there is one; does not block. Sets *failed if there was one, but no descriptor or
 // memory for it.
 FileDescriptor Accept(const FileDescriptor& listener, bool* failed);
 
@@ -50,9 +50,9 @@ struct Packet {
 };
 inline constexpr std::size_t kMaxPacketBytes = 4096;
 
-// kForeign is a message that brings something else than one memfd. Whoever closes the last descriptor of
-// another kind of file may have to wait for it, so the message itself stays unread: the socket, and
-// packet->descriptor, are to be closed elsewhere (foreign_descriptors.h).
+// kForeign is a message that brings anything other than one memfd. Closing the last descriptor of another
+// kind of file may take long, so the message itself stays unread: the socket, and packet->descriptor, must be
+// closed elsewhere (foreign_descriptors.h).
 enum class Received { kPacket, kForeign, kNothingYet, kEnd };
 // Does not block.
 Received Receive(const FileDescriptor& connection, Packet* packet);

@@ -62,8 +62,8 @@ const char* WatchedConnection::TakeReceived(std::span<const std::byte> bytes) {
   return nullptr;
 }
 
-// When gRPC closes the descriptor, the client is told by a reset: a plain end would leave a client that
-// writes against a full window waiting for a minute, and the system remembering it.
+// When gRPC closes the descriptor, the client gets a reset: after a plain end, a client that writes against a
+// full window would wait for a minute, and the system would keep the connection.
 void WatchedConnection::Cut(const char* complaint) const {
   Complain(descriptor_, complaint);
   ++floods_closed;

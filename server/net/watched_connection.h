@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of a connection that carries HTTP/2, from the bytes that gRPC reads and writes: in plaintext
-// those of the socket (watched_sockets.h), else those that TLS has decrypted (watched_tls.h).
+// What is known about a connection that carries HTTP/2, from the bytes that gRPC reads and writes: in
+// plaintext those of the socket (watched_sockets.h), otherwise those that TLS has decrypted (watched_tls.h).
 #pragma once
 
 #include <sys/types.h>
@@ -20,10 +20,10 @@
 
 namespace warpfold::server {
 
-// Threads: one at a time reads, and one at a time writes. The last to read closes the connection.
+// Threads: one at a time reads, and one at a time writes. The last reader closes the connection.
 class WatchedConnection {
  public:
-  // Of a socket from which nobody has read yet.
+  // For a socket from which nobody has read yet.
   explicit WatchedConnection(int descriptor);
 
   int descriptor() const { return descriptor_; }
@@ -31,21 +31,21 @@ class WatchedConnection {
   // Whether the descriptor is still this connection's.
   bool IsStill() const;
 
-  // Takes bytes that the client has sent. Null, or what is wrong with them: then the connection should be
-  // cut.
+  // Takes bytes that the client has sent. Returns null, or what is wrong with them: then the connection
+  // should be closed.
   const char* TakeReceived(std::span<const std::byte> bytes);
 
-  // To be called before the first of the server's bytes is on its way.
+  // Call this before the first of the server's bytes is sent.
   void ServerSpeaks() { server_speaks_.store(true, std::memory_order_release); }
   // Takes bytes that the server sends.
   void TakeSent(std::span<const std::byte> bytes) { ends_.Take(bytes); }
-  // To be called when the system has taken what TakeSent was given.
+  // Call this when the system has accepted what TakeSent was given.
   void ConfirmSent() { ended_ = ends_.count(); }
 
-  // Says in the log what the client sends, and ends the connection at once.
+  // Logs what the client sends, and ends the connection at once.
   void Cut(const char* complaint) const;
 
-  // To be called when the connection is closed: the calls that are under way count as taken back.
+  // Call this when the connection is closed: calls that are in progress count as cancelled.
   void CountLeftCalls();
 
  private:
@@ -56,15 +56,15 @@ class WatchedConnection {
   std::atomic<bool> server_speaks_ = false;
   FrameWatch frames_;
   CallEnds ends_;
-  std::uint64_t ended_ = 0;  // calls, of which the client was told
+  std::uint64_t ended_ = 0;  // calls whose end the client was told
   bool is_over_ = false;
 };
 
-// Whether the peer, as PeerOf names it, may connect: not while its connections have taken back more calls
-// than they may, or left more behind when they ended, which costs as much. Threads: any.
+// Whether the peer, as PeerOf names it, may connect: not while its connections have cancelled more calls than
+// they may, or left more behind when they ended, which costs as much. Threads: any.
 bool MayConnect(const std::string& peer);
 
-// How many connections have been cut for what they sent. Threads: any.
+// How many connections have been closed for what they sent. Threads: any.
 std::uint64_t FloodsClosed();
 
 }  // namespace warpfold::server

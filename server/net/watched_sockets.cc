@@ -34,13 +34,13 @@ bool HasPlace(int descriptor) {
   return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMaxWatched;
 }
 
-// Null where the descriptor is not watched. Else it was once a watched connection, and IsStill says whether
+// Null if the descriptor is not watched. Otherwise it was once a watched connection, and IsStill says whether
 // it is one now.
 Watched* WatchedAt(int descriptor) {
   return HasPlace(descriptor) ? watched[descriptor].load(std::memory_order_acquire) : nullptr;
 }
 
-// Null where its bytes say nothing.
+// Null if its bytes say nothing.
 WatchedConnection* PlainAt(int descriptor) {
   const Watched* const at = WatchedAt(descriptor);
   return at != nullptr && at->is_plain ? at->connection.get() : nullptr;
@@ -69,7 +69,7 @@ const char* InParts(const msghdr& message, std::size_t size, const Take& take) {
   return nullptr;
 }
 
-// Takes `bytes` off the socket; they have been read before.
+// Removes `bytes` from the socket; they have been read before.
 void Drop(int descriptor, std::size_t bytes) {
   std::array<std::byte, std::size_t{32} << 10> scratch;
   while (bytes > 0) {
@@ -81,7 +81,7 @@ void Drop(int descriptor, std::size_t bytes) {
 }
 
 // Reads like recvmsg. *brings_descriptors says that descriptors come with these bytes, which are then not
-// taken: taking them would mean to close the descriptors, or to have them in this process.
+// taken: taking them would mean closing the descriptors, or having them in this process.
 ssize_t ReadButDescriptors(int descriptor, msghdr* message, bool* brings_descriptors) {
   message->msg_control = nullptr;
   message->msg_controllen = 0;

@@ -25,11 +25,11 @@ struct WatchedTls {
   Allowance key_updates{kMaxKeyUpdates, kKeyUpdatesPerSecond};
   Allowance small_records{kMaxSmallRecords, kSmallRecordsPerSecond};
   bool is_followed = false;         // the handshake is over
-  const char* complaint = nullptr;  // about what came; then the connection has been cut
+  const char* complaint = nullptr;  // about what came; then the connection has been closed
 };
 
-// gRPC's TLS reads and writes memory, not the socket, and so cannot tell whose it is: the thread knows, when
-// it is made.
+// gRPC's TLS reads and writes memory, not the socket, so an SSL object does not show whose it is: the thread
+// that makes it knows.
 thread_local const Connection* handed_over = nullptr;
 
 // OpenSSL calls these when an SSL is made and when it is freed.
@@ -52,11 +52,11 @@ int Index() {
   return index;
 }
 
-// Null where `ssl` is not that of a connection which was handed over.
+// Null if `ssl` is not that of a connection which was handed over.
 WatchedTls* WatchedOf(const SSL* ssl) { return static_cast<WatchedTls*>(SSL_get_ex_data(ssl, Index())); }
 
-// OpenSSL calls this for the head of each record and for each message of TLS itself, of which SSL_read tells
-// nothing.
+// OpenSSL calls this for the head of each record and for each message of TLS itself, which SSL_read does not
+// report.
 void TakeOfTls(int is_written, int /*version*/, int type, const void* data, std::size_t size, SSL* /*ssl*/,
                void* of_tls) {
   if (is_written != 0) return;
@@ -87,8 +87,8 @@ TlsHandOver::~TlsHandOver() { handed_over = nullptr; }
 
 }  // namespace warpfold::server
 
-// A server that is linked statically has OpenSSL's functions of these names beside these, to which the linker
-// leads gRPC.
+// A server that is linked statically also has OpenSSL's functions with these names; the linker leads gRPC to
+// these.
 #ifdef WARPFOLD_STATIC_OPENSSL
 #define WARPFOLD_OPENSSL_SYMBOL(name) "__wrap_" name
 #else
@@ -117,8 +117,8 @@ extern "C" int ReadDecrypted(SSL* ssl, void* data, int most) {
   if (reads && tls->complaint == nullptr) tls->complaint = tls->connection->TakeReceived(Bytes(data, size));
   if (tls->complaint == nullptr || !tls->connection->IsStill()) return reads ? static_cast<int>(size) : -1;
   if (!is_cut) tls->connection->Cut(tls->complaint);
-  // gRPC takes it for a connection of which no more has come, and finds its end at the socket: it would log
-  // an error of TLS.
+  // For gRPC it then looks as if nothing more had come on the connection, and it finds the end at the socket:
+  // otherwise it would log a TLS error.
   while (reads) reads = has_read();
   return -1;
 }

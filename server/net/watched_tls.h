@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sees what gRPC reads from encrypted connections, once it is decrypted and before gRPC looks at it: this
-// file's source defines SSL_read and SSL_write in place of OpenSSL's (docs/adr/0136). A client that abuses
-// HTTP/2 over TLS finds the connection closed, as it does in plaintext (watched_sockets.h).
+// file's source defines SSL_read and SSL_write in place of OpenSSL's (docs/adr/0136). The connection of a
+// client that abuses HTTP/2 over TLS is closed, as in plaintext (watched_sockets.h).
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class WatchedConnection;
 
 // The key updates and small records that a client may send at once, and then in each second. Honest clients
 // renew their keys after hundreds of gigabytes. A record is small if it has at most kSmallRecord bytes with
-// its tag, as one has that carries a frame which opens a window.
+// its tag, like one that carries a frame which opens a window.
 inline constexpr double kMaxKeyUpdates = 16;
 inline constexpr double kKeyUpdatesPerSecond = 1;
 inline constexpr int kSmallRecord = 64;
@@ -22,7 +22,7 @@ inline constexpr double kMaxSmallRecords = 100'000;
 inline constexpr double kSmallRecordsPerSecond = 100'000;
 
 // Watches an encrypted connection, from its first byte on: the one whose TLS gRPC sets up on this thread
-// while this lives. So gRPC is to be handed the connection over within that time.
+// while this object lives. So the connection must be handed over to gRPC within that time.
 //
 // Threads: one, its own.
 class TlsHandOver {

@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// Measured: 22 MiB of a server that is ready on the CPU (docs/reliability.md). CUDA's libraries and context
-// take some hundreds more.
+// Measured: 22 MiB for a server that is ready on the CPU (docs/reliability.md). CUDA's libraries and context
+// take some hundreds of MiB more.
 constexpr std::uint64_t kBaseBytes = 64 * kMiB;
 constexpr std::uint64_t kDriverBytes = 512 * kMiB;
 
@@ -35,13 +35,13 @@ std::uint64_t SealersBytes(const Flags& flags) {
 }
 
 constexpr std::uint64_t kMessageBytes = kMaxPayloadBytes + kMaxFramingBytes;
-// A reduction: a message of the largest payload, and behind it the window of its stream. It may be one of
-// segments, which has results that wait, a message of them that is under way, and lengths besides; and bytes
-// of a segment that is not whole, less than a slot's.
+// A reduction: a message with the largest payload, and after it the window of its stream. It may be one of
+// segments, which has results that wait, a message of results that is being sent, and lengths; and bytes of
+// an incomplete segment, fewer than a slot has.
 constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + kMaxWaitingResultBytes +
                                           kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t);
 std::uint64_t HeldBytes(const BackendMemory& backend) { return std::min(backend.slot_bytes, kMaxHeldBytes); }
-// Where slots are so large that more than kMaxWaitingResultBytes of results may wait: how many more.
+// If slots are so large that more than kMaxWaitingResultBytes of results may wait: how many more.
 std::uint64_t MoreResultBytes(const Flags& flags) {
   return WaitingResultBytes(flags.slot_bytes) - kMaxWaitingResultBytes;
 }
@@ -99,7 +99,7 @@ absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::op
 }
 
 int SlotsOf(const Flags& flags) {
-  // One fills while the device has the other.
+  // One is filled while the device has the other.
   constexpr int kSlotsPerShard = 2;
   return flags.slots > 0 ? flags.slots : kSlotsPerShard * ShardCount(SIZE_MAX);
 }
@@ -109,7 +109,7 @@ absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
   if (flags.slots > 0) absl::StrAppend(&asked, " --slots=", flags.slots);
   if (flags.slot_bytes > 0) absl::StrAppend(&asked, " --slot_bytes=", flags.slot_bytes);
   if (asked.empty()) return absl::OkStatus();
-  // One device at least, where the flag does not say how many.
+  // At least one device, if the flag does not say how many.
   const auto gpus = kernels::ParseGpus(flags.device).value_or(std::vector<int>());
   const std::uint64_t devices = std::max<std::uint64_t>(gpus.size(), 1);
   const std::uint64_t bytes =

@@ -16,7 +16,7 @@ constexpr absl::Duration kTrimInterval = absl::Seconds(5);
 constexpr absl::Duration kBusyPause = absl::Minutes(1);
 constexpr absl::Duration kLongestPause = absl::Minutes(10);
 constexpr absl::Duration kUrgentPause = absl::Milliseconds(200);
-// The process counts as quiet below this share of one core: it then has time to fetch its memory anew.
+// The process counts as quiet below this share of one core: it then has time to fetch its memory again.
 constexpr double kQuietShare = 0.1;
 
 // malloc_trim alone is not enough: it gives back free memory in the middle of the arenas, but the free end

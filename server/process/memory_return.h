@@ -14,17 +14,18 @@
 
 namespace warpfold::server {
 
-// How much memory of its own the process may hold before some is given back. Bytes.
+// How much of its own memory the process may hold before some is given back. Bytes.
 struct ReturnLevels {
-  std::uint64_t enough = 0;  // beyond it what is free is given back when there is time
+  std::uint64_t enough = 0;  // beyond it free memory is given back when there is time
   std::uint64_t much = 0;    // beyond it at once
 };
 
-// Of a process that has `at_start` of its own when it begins to serve. Neither is a share of what is taken at
-// the start and stays (slots, memory to receive into, kept arrays): that may be most of the budget.
+// The limits for a process that has `at_start` bytes of its own when it begins to serve. Neither limit is a
+// share of the memory that is taken at the start and stays (slots, memory to receive into, kept arrays): that
+// may be most of the budget.
 ReturnLevels ReturnLevelsOf(std::uint64_t at_start, const MemoryBudget& budget);
 
-// The memory of a process and its allocator. Tests have one of their own.
+// The memory of a process and its allocator. Tests have their own.
 struct ProcessMemory {
   std::function<std::uint64_t()> own_bytes;
   std::function<absl::Duration()> cpu_time;
@@ -37,15 +38,15 @@ ProcessMemory MemoryOfThisProcess();
 // Threads: one.
 class MemoryReturn {
  public:
-  // To be made when the process has all memory that it needs and starts to serve. `budget`: what it may hold
-  // at most.
+  // Construct this when the process has all the memory that it needs and starts to serve. `budget`: the most
+  // that it may hold.
   MemoryReturn(absl::Time now, const MemoryBudget& budget, ProcessMemory memory = MemoryOfThisProcess());
 
-  // To be called often. Where the process holds more memory of its own (what clients have registered is not)
-  // than is enough, a quarter more than it had at first, trims what it can: after five seconds of quiet, less
-  // and less often while that does not help, and once a minute while the process is busy. Where it holds
-  // much, half of what clients may make it hold, it trims at once, every 200 ms at most: each thread has an
-  // arena of its own, and a client that moves from thread to thread would fill them all.
+  // Call this often. If the process holds more of its own memory (which excludes what clients have
+  // registered) than is enough, a quarter more than it had at first, this trims what it can: after five
+  // seconds of quiet, less and less often while that does not help, and once a minute while the process is
+  // busy. If it holds much, half of what clients may make it hold, this trims at once, every 200 ms at most:
+  // each thread has its own arena, and a client that moves from thread to thread would fill them all.
   void TrimIfLarge(absl::Time now);
 
  private:

@@ -33,7 +33,7 @@
 namespace warpfold::server {
 namespace {
 
-// More than any list of callers and any chain of certificates has.
+// More than the size of any list of callers and any chain of certificates.
 constexpr std::size_t kMaxFileBytes = 4 << 20;
 
 const absl::Time kStart = absl::FromChrono(std::chrono::system_clock::now());
@@ -70,7 +70,7 @@ std::uint64_t DescriptorLimit() {
 std::optional<std::uint64_t> OpenDescriptors() {
   std::error_code error;
   const std::filesystem::directory_iterator open("/proc/self/fd", error);
-  // All are in use, so that there is none to count them by.
+  // All are in use, so that there is none left with which to count them.
   if (error == std::errc::too_many_files_open) return DescriptorLimit();
   if (error) return std::nullopt;
   return static_cast<std::uint64_t>(std::distance(begin(open), end(open)));
@@ -94,11 +94,11 @@ void TellManager(const std::string& state) {
   const std::size_t size = path == nullptr ? 0 : std::strlen(path);
   if (size == 0 || size >= sizeof(address.sun_path)) return;
   std::memcpy(address.sun_path, path, size);
-  // A name that begins with @ is no file's: its first byte is 0, and its length counts (unix(7)).
+  // A name that begins with @ is not that of a file: its first byte is 0, and its length counts (unix(7)).
   if (path[0] == '@') address.sun_path[0] = '\0';
   const int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (manager < 0) return;
-  // Whether it is read is the manager's affair: nobody waits for it.
+  // Whether it is read is up to the manager: nobody waits for it.
   sendto(manager, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
          reinterpret_cast<const sockaddr*>(&address),
          static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size));
@@ -159,7 +159,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   const absl::Cleanup close_file = [file] { close(file); };
   struct stat info = {};
   if (fstat(file, &info) != 0) return absl::NotFoundError(std::strerror(errno));
-  // A pipe would be waited for, and a device may never end.
+  // Reading a pipe could block, and a device may never end.
   if (!S_ISREG(info.st_mode)) return absl::NotFoundError(absl::StrCat("it is ", KindOfFile(info.st_mode)));
   std::string text;
   while (text.size() <= kMaxFileBytes) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr timespec kSignalInterval = {.tv_sec = 0, .tv_nsec = 10'000'000};
 constexpr auto kOneRequest = std::chrono::milliseconds(200);
-// How long a start may take to come to the point where it hears of a request.
+// How long startup may take to reach the point where it learns of a request.
 constexpr auto kHeardWithin = std::chrono::seconds(5);
 
 sigset_t EndSignals() {
@@ -26,8 +26,8 @@ sigset_t EndSignals() {
   return signals;
 }
 
-// Ends the process as the signal ends one that does not handle it: a shell tells an interrupt from a request
-// to end by that.
+// Ends the process in the way in which the signal ends one that does not handle it: a shell distinguishes an
+// interrupt from a request to end by that.
 [[noreturn]] void EndBySignal(int number) {
   std::signal(number, SIG_DFL);
   std::raise(number);

@@ -21,8 +21,8 @@ namespace {
 // The longest that a SPIFFE ID may be, and more than a DNS name may have.
 constexpr std::size_t kMaxNameBytes = 2048;
 
-// The first of the certificate's names of a kind that is a plain word; "" without one. Names come from
-// whoever asked the authority for the certificate.
+// The first of the certificate's names of a kind that is a plain word; "" without one. Names come from the
+// party that requested the certificate from the authority.
 absl::string_view FirstName(const grpc::AuthContext& auth, const char* kind) {
   for (const grpc::string_ref& value : auth.FindPropertyValues(kind)) {
     const absl::string_view name(value.data(), value.size());
@@ -36,7 +36,7 @@ absl::string_view FirstName(const grpc::AuthContext& auth, const char* kind) {
 std::string CertificateIdentity(const grpc::ServerContextBase& context) {
   const auto auth = context.auth_context();
   if (auth == nullptr || !auth->IsPeerAuthenticated()) return kAnonymous;
-  // gRPC has it only of a certificate whose one URI is a valid SPIFFE ID, as the standard asks.
+  // gRPC provides it only for a certificate whose only URI is a valid SPIFFE ID, as the standard requires.
   if (const auto spiffe = FirstName(*auth, GRPC_PEER_SPIFFE_ID_PROPERTY_NAME); !spiffe.empty()) {
     return std::string(spiffe);
   }

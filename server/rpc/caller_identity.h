@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who makes a call, from what the transport knows of its connection.
+// The identity of a caller, from what the transport knows about its connection.
 #pragma once
 
 #include <grpcpp/server_context.h>

@@ -27,7 +27,7 @@ grpc_core::Server& CoreOf(grpc::Server& server) {
 }  // namespace
 
 void SendGoaways(grpc::Server& server) {
-  // What gRPC does inside needs a thread of its own making: an alarm's function has one.
+  // gRPC's internal work needs a thread that gRPC has made: an alarm's function runs on one.
   std::promise<void> sent;
   grpc::Alarm alarm;
   alarm.Set(gpr_inf_past(GPR_CLOCK_REALTIME), [&](bool) {

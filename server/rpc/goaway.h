@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What gRPC's public interface does not have: a server that tells its clients to go elsewhere while it still
-// answers them (docs/adr/0031).
+// A feature that gRPC's public interface lacks: a server that tells its clients to go elsewhere while it
+// still serves them (docs/adr/0031).
 #pragma once
 
 #include <grpcpp/server.h>
@@ -14,7 +14,7 @@ namespace warpfold::server {
 // queue.
 void SendGoaways(grpc::Server& server);
 
-// Whether any connection is open, including those whose end gRPC has not yet worked off.
+// Whether any connection is open, including those whose end gRPC has not yet processed.
 bool HasOpenConnections(grpc::Server& server);
 
 }  // namespace warpfold::server

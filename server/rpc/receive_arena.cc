@@ -24,7 +24,7 @@ constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 std::atomic<ReceiveArena*> receiving = nullptr;
 
-// A block in gRPC's hands, and what its quota counts for it.
+// A block that gRPC holds, and what its quota counts for it.
 struct Lease {
   ReceiveArena& arena;
   std::byte* block;
@@ -37,7 +37,7 @@ struct Lease {
 };
 
 // Makes a slice of a block of the arena. Returns false if the arena has no free block: the caller then makes
-// one as gRPC does. Unused where the build could not replace gRPC's function.
+// one as gRPC does. Unused if the build could not replace gRPC's function.
 [[maybe_unused]] bool MakeSliceInArena(MemoryAllocator& allocator, MemoryRequest request, grpc_slice* slice) {
   ReceiveArena* const arena = receiving.load(std::memory_order_acquire);
   if (arena == nullptr || request.min() != ReceiveArena::kBlockBytes) return false;
@@ -52,7 +52,7 @@ struct Lease {
 
 absl::StatusOr<std::unique_ptr<ReceiveArena>> ReceiveArena::Create(std::size_t bytes) {
   const std::size_t whole = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-  // Huge pages must be aligned: from one more than is wanted, the ends are given back.
+  // Huge pages must be aligned: one more than needed is mapped, and the ends are given back.
   void* const mapped =
       mmap(nullptr, whole + kHugePageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
@@ -65,7 +65,8 @@ absl::StatusOr<std::unique_ptr<ReceiveArena>> ReceiveArena::Create(std::size_t b
   munmap(bytes_mapped + before + whole, kHugePageBytes - before);
   std::unique_ptr<ReceiveArena> arena(new ReceiveArena(bytes_mapped + before, whole));
   madvise(arena->begin_, whole, MADV_HUGEPAGE);  // advice: it may fail
-  // While another process shares the pages, a write may move one away from where the device reads it.
+  // While another process shares the pages, a write may move one away from the address at which the device
+  // reads it.
   if (madvise(arena->begin_, whole, MADV_DONTFORK) != 0) {
     return absl::ResourceExhaustedError("the system cannot keep memory from child processes");
   }

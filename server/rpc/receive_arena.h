@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory in blocks that gRPC receives into, so that it lies where a device can read it. While no block is
-// free, gRPC's own memory serves.
+// free, gRPC's own memory is used.
 //
-// gRPC takes memory for what it reads from sockets by one function of a public header,
-// grpc_event_engine::experimental::MemoryAllocator::MakeSlice. Once UseForReceiving has been called, requests
-// of that function for kBlockBytes, which large reads are made of, get blocks; all others go on as they were
+// gRPC allocates memory for data from sockets with one function of a public header,
+// grpc_event_engine::experimental::MemoryAllocator::MakeSlice. Once UseForReceiving has been called, its
+// allocations of kBlockBytes, of which large reads consist, get blocks; all others are unchanged
 // (docs/adr/0040).
 //
 // Threads: any.
@@ -28,7 +28,7 @@ class ReceiveArena {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
 
-  // RESOURCE_EXHAUSTED if the system has less memory. Whole pages; huge ones where it has them.
+  // RESOURCE_EXHAUSTED if the system has less memory. Whole pages; huge ones if it has them.
   static absl::StatusOr<std::unique_ptr<ReceiveArena>> Create(std::size_t bytes);
   ~ReceiveArena();
   ReceiveArena(const ReceiveArena&) = delete;
@@ -36,13 +36,13 @@ class ReceiveArena {
 
   std::span<const std::byte> memory() const { return {begin_, bytes_}; }
 
-  // A block, kBlockBytes long, which nobody else has; null while all are taken. The one that was given back
-  // last by this thread, if any: it is in the cache.
+  // A block, kBlockBytes long, which nobody else has; null while all are taken. It is the one that this
+  // thread gave back last, if any: that one is in the cache.
   std::byte* Take();
   void Give(std::byte* block);
 
  private:
-  // Threads mostly find their blocks in a list of their own.
+  // Threads mostly find their blocks in their own lists.
   static constexpr std::size_t kLists = 16;
   struct alignas(64) FreeList {
     std::mutex mutex;
@@ -57,12 +57,12 @@ class ReceiveArena {
   std::array<FreeList, kLists> free_;
 };
 
-// False where the gRPC that this was built against has that function in its header alone: it is then part of
-// gRPC's own code and stays what it is, so that an arena would lie idle (docs/adr/0067).
+// False if the gRPC that this was built against has that function only in its header: the function is then
+// part of gRPC's own code and cannot be replaced, so that an arena would not be used (docs/adr/0067).
 bool CanUseForReceiving();
 
-// Has gRPC receive into the arena from now on, for as long as the process lives: messages may be let go late.
-// At most once. Does nothing where that cannot be.
+// Has gRPC receive into the arena from now on, for as long as the process lives, since messages may be
+// released late. Call this at most once. Does nothing if this is not possible.
 void UseForReceiving(std::unique_ptr<ReceiveArena> arena);
 
 }  // namespace warpfold::server

@@ -21,14 +21,14 @@ namespace {
 
 // A longer name is ignored.
 constexpr std::size_t kMaxArrayNameBytes = 64;
-// The version that there is has 55 characters; a later one may have more.
+// The current version has 55 characters; a later one may have more.
 constexpr std::size_t kMaxTraceparentBytes = 256;
 constexpr std::size_t kMaxExpectBytes = 64;
 
 // A typical lower bound of the slice size of large messages; used only to reserve the vector.
 constexpr std::size_t kUsualSliceBytes = std::size_t{16} << 10;
 
-// The buffer's slices, of which it has the references: it becomes the message's owner.
+// The buffer's slices. The buffer has the references to them, and becomes the message's owner.
 std::optional<Message> MessageOf(grpc::ByteBuffer& buffer) {
   auto owner = std::make_shared<grpc::ByteBuffer>();
   owner->Swap(&buffer);
@@ -45,7 +45,7 @@ std::optional<Message> MessageOf(grpc::ByteBuffer& buffer) {
   return message;
 }
 
-// The value of a header that the client sent once; "" where there is none, several, or one of more than
+// The value of a header that the client sent once; "" if there is none, several, or one with more than
 // `most_bytes`.
 absl::string_view HeaderOf(const grpc::ServerContextBase& context, const char* name, std::size_t most_bytes) {
   const auto [found, end] = context.client_metadata().equal_range(name);
@@ -53,7 +53,7 @@ absl::string_view HeaderOf(const grpc::ServerContextBase& context, const char* n
   return {found->second.data(), found->second.size()};
 }
 
-// Its headers are one list (W3C Trace Context, 3.3.1.1); "" where they are longer than is kept.
+// Its headers are one list (W3C Trace Context, 3.3.1.1); "" if they are longer than the maximum.
 std::string TracestateOf(const grpc::ServerContextBase& context) {
   std::string state;
   const auto [begin, end] = context.client_metadata().equal_range("tracestate");
@@ -64,8 +64,8 @@ std::string TracestateOf(const grpc::ServerContextBase& context) {
   return state.size() <= kMaxTracestateBytes ? state : "";
 }
 
-// The call's place in the caller's trace, if it has one. The standard has the state ignored without it, and a
-// traceparent that comes twice taken for none.
+// The call's place in the caller's trace, if it has one. The standard says that the state is ignored without
+// it, and that a traceparent that comes twice counts as none.
 std::optional<TraceContext> TraceOf(const grpc::ServerContextBase& context) {
   std::optional<TraceContext> trace =
       ParseTraceparent(HeaderOf(context, "traceparent", kMaxTraceparentBytes));

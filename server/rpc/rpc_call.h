@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One call on gRPC's asynchronous API, of any method: a stream of raw messages each way, so that nothing of a
-// call is read before the core asks for it. Translates between gRPC's events and the core's; that is all.
+// call is read before the core asks for it. It only translates between gRPC's events and the core's.
 //
-// Threads: the shard's only. Lifetime: destroys itself once it is answered and gRPC has given everything
+// Threads: the shard's only. Lifetime: it destroys itself once it is answered and gRPC has given everything
 // back.
 #pragma once
 
@@ -23,11 +23,11 @@ namespace warpfold::server {
 
 class RpcCall : private Transport {
  public:
-  // Asks gRPC for the next call that arrives at the shard. Whichever comes asks for the one after it.
+  // Asks gRPC for the next call that arrives at the shard. That call then asks for the one after it.
   static void Request(RpcShard& shard);
 
  private:
-  // An operation that gRPC has been given: which of the call's functions hears of its end.
+  // An operation that gRPC has been given: it says which of the call's functions is told of its end.
   class Operation : public EventTag {
    public:
     Operation(RpcCall* call, void (RpcCall::*on_event)(bool)) : call_(call), on_event_(on_event) {}

@@ -16,14 +16,14 @@
 namespace warpfold::server {
 namespace {
 
-// How soon an overdue call or a device that says nothing is noticed.
+// How soon an overdue call or a silent device is noticed.
 constexpr auto kTick = std::chrono::milliseconds(50);
 
 // A time that is long gone, and that gRPC can still count in nanoseconds.
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
-// Messages wait for their turn until there is no other event, or this many have been handled: more may come
-// for ever.
+// Messages wait for their turn until there is no other event, or this many have been handled: otherwise more
+// events could come for ever.
 constexpr int kEventsBeforeWork = 256;
 
 }  // namespace
@@ -80,9 +80,9 @@ void RpcShard::OnEvent(bool) {
 }
 
 void RpcShard::Run() {
-  // Ticks are steady, whatever happens to the time of day, in which gRPC has its deadlines.
+  // Ticks are steady, whatever happens to the time of day, which gRPC uses for its deadlines.
   auto next_tick = Clock::now() + kTick;
-  int events = 0;           // since the shard worked last
+  int events = 0;           // since the shard last worked
   bool has_events = false;  // the queue had one when it was asked last
   while (true) {
     void* tag = nullptr;
@@ -102,8 +102,8 @@ void RpcShard::Run() {
         break;
       case grpc::CompletionQueue::TIMEOUT:
         core_.Work();
-        // Between two polls other threads run: on a busy machine these may be the clients, and for long. What
-        // the device has ended meanwhile needs no notice.
+        // Between two polls other threads run: on a busy machine these may be the clients, and they may run
+        // for long. Work that the device has finished meanwhile needs no notice.
         if (polls && !has_work && core_.PollTime().has_value()) {
           std::this_thread::yield();
           core_.OnDeviceFinished();
@@ -126,7 +126,7 @@ void RpcShard::Run() {
 // Whether to ask the queue without waiting, and to poll the device in between, instead of asking for its
 // notice. While there are events the thread would not wait, so that a notice would only cost. And a result
 // that is due soon is seen sooner by polling: until polls_until_, which counts from the first poll for any of
-// the slots that are awaited, and not anew for each.
+// the slots that are awaited, and not again for each.
 bool RpcShard::PollsOn(bool has_events) {
   const std::optional<absl::Duration> poll = core_.PollTime();
   if (!poll.has_value()) {
@@ -158,7 +158,7 @@ void RpcShard::Join() {
   }
   queue_->Shutdown();
   if (thread_.joinable()) return thread_.join();
-  // It was never started, or there was no thread for it: what gRPC gives back ends here.
+  // It was never started, or there was no thread for it: operations that gRPC gives back are handled here.
   void* tag = nullptr;
   bool ok = false;
   while (queue_->Next(&tag, &ok)) static_cast<EventTag*>(tag)->OnEvent(ok);

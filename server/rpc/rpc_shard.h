@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A shard on gRPC: a completion queue, the thread that serves it, and the core's Shard, which only that
-// thread touches. What comes from elsewhere (a slot is finished, the server drains) is posted to the queue
-// and becomes an event like any other.
+// thread touches. Events from elsewhere (a slot is finished, the server drains) are posted to the queue like
+// any other.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -41,7 +41,7 @@ class RpcShard : private EventTag {
   // Calls Join, unless it has been called.
   ~RpcShard() override;
 
-  // Takes calls from now on, on a thread of its own. Throws std::system_error where there is no thread.
+  // Accepts calls from now on, on its own thread. Throws std::system_error if there is no thread.
   void Start();
 
   // Runs `event` on the shard's thread, soon; after Join, never. From any thread.
@@ -49,20 +49,20 @@ class RpcShard : private EventTag {
   // As Post, and waits until it has run. Not from the shard's thread, nor after Join.
   void PostAndWait(const std::function<void()>& event);
 
-  // Takes no more calls, and leaves the device alone. On the shard's thread.
+  // Accepts no more calls, and leaves the device alone. On the shard's thread.
   void StopAccepting() {
     accepting_ = false;
     core_.Retire();
   }
 
-  // Ends the thread, if there is one. To be called once no call is left and the device is idle.
+  // Ends the thread, if there is one. Call this once no call is left and the device is idle.
   void Join();
   bool has_thread() const { return thread_.joinable(); }
 
   // To be used on the shard's thread. There are two exceptions: tests read the slots' counts while nothing
   // happens, and the watchdog reads device_calls().
   Shard& core() { return core_; }
-  // For how long the thread, which must have been started, has been held up. For the watchdog alone.
+  // For how long the thread, which must have been started, has been held up. Only for the watchdog.
   absl::Duration HeldUpFor(absl::Time now);
   // From any thread.
   const ShardGauges& gauges() const { return core_.gauges(); }

@@ -12,7 +12,7 @@
 namespace warpfold::server {
 namespace {
 
-// When a call is to be made again. Generic retry layers read this, and not our metadata.
+// When a call should be made again. Generic retry layers read this, and not our metadata.
 void AddRetryInfo(const google::rpc::ErrorInfo& info, google::rpc::Status& details) {
   const auto retry_ms = info.metadata().find("retry_ms");
   std::int64_t ms = 0;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one place where the service's errors become gRPC's.
+// The only place where the service's errors become gRPC's.
 #pragma once
 
 #include <grpcpp/support/status.h>

@@ -44,7 +44,7 @@ grpc_ssl_certificate_config_reload_status TlsCredentials::Fetch(void* self,
   const TlsKeys& keys = credentials.keys_;
   const grpc_ssl_pem_key_cert_pair pair = {.private_key = keys.key.c_str(),
                                            .cert_chain = keys.certificate.c_str()};
-  // gRPC wants an authority also where no client is asked for a certificate, and then does not use it.
+  // gRPC requires an authority even if clients are not asked for certificates, and then does not use it.
   const std::string& client_ca = keys.client_ca.has_value() ? *keys.client_ca : keys.certificate;
   *config = grpc_ssl_server_certificate_config_create(client_ca.c_str(), &pair, 1);
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;

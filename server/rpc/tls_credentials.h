@@ -20,14 +20,14 @@ class TlsCredentials : public grpc::ServerCredentials {
   // Whether clients must show certificates is decided here, once for all keys.
   explicit TlsCredentials(TlsKeys keys);
 
-  // Connections from now on are made with these keys; those that there are go on. From any thread.
+  // New connections use these keys from now on; existing ones go on. From any thread.
   void Use(TlsKeys keys);
 
-  // Does nothing: callers are known by their certificates alone, and not by metadata.
+  // Does nothing: callers are identified only by their certificates, and not by metadata.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:
-  // Makes credentials of gRPC's core. They hold `self` and use it from the time when they get a port.
+  // Makes credentials of gRPC's core. They hold `self` and use it once they get a port.
   static grpc_server_credentials* Make(const TlsKeys& keys, TlsCredentials* self);
 #if GRPC_CPP_VERSION_MINOR < 64
   int AddPortToServer(const std::string& address, grpc_server* server) override;

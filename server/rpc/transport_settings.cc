@@ -9,7 +9,7 @@
 namespace warpfold::server {
 namespace {
 
-// More than the service's own limit, so that it is mostly the service that refuses, with its reason.
+// More than the service's own limit, so that it is mostly the service that rejects messages, with its reason.
 constexpr int kMaxReceiveBytes = static_cast<int>(kMaxTransportBytes);
 
 // What a client may put into one frame of HTTP/2. gRPC's default, the least that HTTP/2 allows, cuts a chunk
@@ -18,8 +18,8 @@ constexpr int kMaxFrameBytes = 256 << 10;
 
 constexpr int kHandshakeTimeoutMs = 10'000;
 constexpr int kMaxConnectionIdleMs = 600'000;
-// After this time, give or take a tenth, a client is told to connect anew; its calls go on until they end. It
-// looks its servers up again, and so finds those that were started since; and its certificate is checked
+// After this time, give or take a tenth, a client is told to reconnect; its calls go on until they end. It
+// looks up its servers again, and so finds those that were started since; and its certificate is checked
 // again.
 constexpr int kMaxConnectionAgeMs = 1'800'000;
 constexpr int kKeepaliveTimeMs = 30'000;
@@ -34,15 +34,15 @@ void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_red
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
-  // gRPC looks at a message's size when all of it has come. Without a quota one call could make it hold 4
-  // GiB, the longest message that there is (docs/adr/0094).
+  // gRPC checks a message's size only when all of it has come. Without a quota one call could make it hold 4
+  // GiB, the longest possible message (docs/adr/0094).
   if (received_bytes.has_value()) {
     grpc::ResourceQuota quota("warpfold");
     quota.Resize(*received_bytes);
     builder.SetResourceQuota(quota);
   }
 
-  // Room for short calls, and for the service to refuse by itself.
+  // Room for short calls, and for the service to reject calls itself.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, StreamsOfConnection(max_concurrent_reductions));
   // The window of flow control is fixed. gRPC's bandwidth probe would start from 64 KiB and grow without a
   // bound of ours, so that stalled streams could make the server hold ten times the memory.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// gRPC's settings, where its defaults are not what a service should have on a network.
+// gRPC's settings, for which its defaults are not suitable for a service on a network.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -11,7 +11,7 @@
 
 namespace warpfold::server {
 
-// `received_bytes`: beyond it gRPC ends calls to get back what it holds of what clients have sent.
+// `received_bytes`: beyond it gRPC ends calls to free memory with data that clients have sent.
 void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_reductions,
                             std::optional<std::uint64_t> received_bytes);
 

@@ -20,14 +20,14 @@
 namespace warpfold::cli {
 namespace {
 
-// As warpfold-server has them.
+// As in warpfold-server.
 constexpr int kMaxThreads = 16;
 constexpr int kCallsAsked = 16;
 
 // Most chunks are larger; a message up to this size may be the commit.
 constexpr std::size_t kMaxParsedBytes = 4096;
 
-// What a slot of a GPU holds by default before the device reads all of it and lets it go.
+// How much a GPU's slot holds by default before the device reads all of it and releases it.
 constexpr std::size_t kHeldBytes = 8 << 20;
 
 // Messages that nobody reads and that lie where gRPC received them.
@@ -82,7 +82,7 @@ class SinkCall {
 
   explicit SinkCall(Shard& shard) : shard_(shard) {}
 
-  // The next message is asked for first, so that it can be received meanwhile.
+  // The next message is requested first, so that it can be received meanwhile.
   void Take() {
     grpc::ByteBuffer message;
     message.Swap(&incoming_);

@@ -88,10 +88,10 @@ absl::StatusOr<std::vector<SideResult>> Measure(const std::vector<Side>& sides, 
   return Race(std::move(contenders), flags);
 }
 
-// Callers connect at once, and gRPC takes for connect()'s errno what comes between
-// (client/connections/grpc_process.h). Beside what abseil looks up, the C library counts the processors when
-// it makes its ninth arena, in a file that a container may lack. Told how many arenas there may be, as many
-// as it would take, it counts nothing.
+// Callers connect at the same time, and gRPC mistakes an errno that is set in between for connect()'s
+// (client/connections/grpc_process.h). Besides what abseil looks up, the C library counts the processors when
+// it makes its ninth arena, using a file that a container may lack. If it is told how many arenas there may
+// be, namely as many as it would use, it does not count.
 void PrepareToConnect() {
   constexpr int kArenasOfAProcessor = 8;  // mallopt(3)
   mallopt(M_ARENA_MAX, kArenasOfAProcessor * static_cast<int>(std::thread::hardware_concurrency()));

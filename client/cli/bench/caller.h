@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One of several that load a server: connections of its own, and calls one after the other.
+// One of several callers that load a server: it has its own connections, and makes calls one after the other.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte
 // What the calls compute.
 Spec SpecOf(const BenchFlags& flags);
 
-// What is measured of a call that answers segments.
+// What is measured for a call that returns segments.
 inline absl::StatusOr<Reduction> ReductionOf(const absl::StatusOr<SegmentSummary>& summary) {
   if (!summary.ok()) return summary.status();
   return Reduction{.results = {},
@@ -32,16 +32,16 @@ inline absl::StatusOr<Reduction> ReductionOf(const absl::StatusOr<SegmentSummary
                    .timings = summary->timings};
 }
 
-// Calls a server that speaks the protocol, by the client library. It connects with the first call.
+// Calls a server that speaks the protocol, through the client library. It connects with the first call.
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);
 
-// Calls the server by the classes that are generated from the protocol instead of the client library:
+// Calls the server through the classes that are generated from the protocol instead of the client library:
 // --method reduce over one stream.
 Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags);
 
-// Calls a server that reads the caller's memory without a wire. First hands over `memory`, which holds each
-// call's array, by way of the server's `memory_socket` where the source needs one. Adds to *handed_over how
-// long that took; copying the bytes to where they can be handed over from is not counted.
+// Calls a server that reads the caller's memory directly. First hands over `memory`, which holds each call's
+// array, through the server's `memory_socket` if the source needs one. Adds to *handed_over how long that
+// took; copying the bytes to where they can be handed over from is not counted.
 absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlags& flags,
                                            std::span<const std::byte> memory,
                                            const std::string& memory_socket, absl::Duration* handed_over);

@@ -41,7 +41,7 @@ constexpr absl::Duration kEndCheckedEvery = absl::Milliseconds(5);
   _exit(127);
 }
 
-// The first line that comes through `pipe`; what there is if it ends before.
+// The first line that comes through `pipe`; what has come if it ends earlier.
 std::string ReadLine(int pipe) {
   const absl::Time deadline = absl::Now() + kReadyTimeout;
   std::string line;

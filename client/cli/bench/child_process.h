@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server in a process of its own, which ends with this one.
+// A server in a separate process, which ends with this one.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@ namespace warpfold::cli {
 class ChildProcess {
  public:
   // Starts `command` and waits until it says "READY listen=ADDRESS" on standard output. Its log is discarded.
-  // UNAVAILABLE if it ends before, or says nothing for a minute.
+  // UNAVAILABLE if it ends earlier, or prints nothing for a minute.
   static absl::StatusOr<ChildProcess> Start(const std::vector<std::string>& command);
 
   ChildProcess(ChildProcess&& other) noexcept;

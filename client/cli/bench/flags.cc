@@ -163,7 +163,7 @@ void AddSides(CLI::App& app, BenchFlags& flags) {
       ->capture_default_str();
   app.add_option("--server_pid", flags.server_pid,
                  "PID of the server at --target on this machine, to measure its CPU time")
-      ->check(CLI::Range(1, 1 << 22))  // the most that Linux gives
+      ->check(CLI::Range(1, 1 << 22))  // the maximum in Linux
       ->excludes(server);
   app.add_flag("--generated", flags.generated, "Also load the server with protoc's stubs, and compare");
   app.add_flag("--baseline", flags.baseline, "Load sinks, too, and compare; see below");

@@ -17,7 +17,7 @@ class App;
 
 namespace warpfold::cli {
 
-// What each call of the load is.
+// The kind of each call of the load.
 enum class BenchMethod : std::uint8_t {
   kReduce,  // an array as a stream of chunks, or as several at once
   kArray,   // an array in one message
@@ -25,7 +25,7 @@ enum class BenchMethod : std::uint8_t {
   kHealth,  // an empty call: the health service's Check
 };
 
-// How the array's bytes come to the server.
+// How the array's bytes get to the server.
 enum class BenchSource : std::uint8_t {
   kChunks,    // over the wire
   kMemory,    // shared memory that is registered with the server
@@ -71,7 +71,7 @@ struct BenchSinkFlags {
 std::string MethodName(BenchMethod method);
 std::string SourceName(BenchSource source);
 
-// Add the options. What does not fit together is an error of the parse.
+// Add the options. Options that do not fit together are a parse error.
 void AddBench(CLI::App& app, BenchFlags& flags);
 void AddBenchSink(CLI::App& app, BenchSinkFlags& flags);
 

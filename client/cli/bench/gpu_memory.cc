@@ -17,7 +17,7 @@ struct Handle {
   char bytes[64];
 };
 
-// What is used of the driver's interface (CUDA Driver API 13.0); all answer 0 for success.
+// The functions of the driver that are used (CUDA Driver API 13.0); all return 0 for success.
 struct Driver {
   int (*init)(unsigned flags) = nullptr;
   int (*device_get)(int* device, int ordinal) = nullptr;
@@ -48,7 +48,7 @@ bool FindAll(void* library, Driver& driver) {
          Find(library, "cuDeviceGetPCIBusId", driver.get_bus_id);
 }
 
-// The driver with the first GPU's context; null where there is none.
+// The driver with the first GPU's context; null if there is none.
 const Driver* FindDriver() {
   static const Driver* const found = []() -> const Driver* {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -17,7 +17,7 @@ namespace warpfold::cli {
 
 class GpuMemory {
  public:
-  // Allocates on the first GPU. UNAVAILABLE where there is none.
+  // Allocates on the first GPU. UNAVAILABLE if there is none.
   static absl::StatusOr<GpuMemory> CopyOf(std::span<const std::byte> bytes);
   GpuMemory(GpuMemory&& other) noexcept;
   GpuMemory& operator=(GpuMemory&&) = delete;

@@ -15,7 +15,7 @@
 namespace warpfold::cli {
 namespace {
 
-// A server that answers nothing is an error, not a wait without an end.
+// A server that does not respond is an error, not an endless wait.
 constexpr absl::Duration kGrpcTimeout = absl::Minutes(2);
 
 absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const Spec& spec,
@@ -53,7 +53,7 @@ absl::StatusOr<Reduction> Nothing(const absl::StatusOr<Answer>& answer) {
 
 }  // namespace
 
-// Random integers overflow a sum or a product, which is not what is measured.
+// Random integers would overflow a sum or a product, which is not to be measured.
 Spec SpecOf(const BenchFlags& flags) {
   return {.operators = absl::StrSplit(flags.op, ','), .wrap_overflow = true};
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The load: callers at once, each with calls one after the other, for some time.
+// The load: concurrent callers, each with calls one after the other, for some time.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class BenchMemory {
   std::unique_ptr<std::byte[]> bytes_;
 };
 
-// Hands out arrays of a caller's memory, from begin to end, over and over. Threads: one at a time.
+// Hands out arrays of a caller's memory, from beginning to end, over and over. Threads: one at a time.
 class Walk {
  public:
   // `bytes` is at most the memory's size.
@@ -57,7 +57,7 @@ struct LoadResult {
   double seconds = 0;  // until the last call had ended
   std::vector<double> latencies_us;
   Timings timings;     // the server's, summed over all calls
-  std::string device;  // as the answers name it
+  std::string device;  // as the responses name it
   double client_cpu_s = 0;
   std::optional<double> server_cpu_s;
 };

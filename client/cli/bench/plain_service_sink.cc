@@ -18,7 +18,7 @@ namespace {
 
 std::span<const std::byte> BytesOf(const std::string& data) { return std::as_bytes(std::span(data)); }
 
-// What one writes first, with the classes that the compiler of the protocol generates.
+// The service that one would write first, with the classes that the protocol compiler generates.
 class PlainService final : public v1::ReductionService::Service {
  public:
   grpc::Status Reduce(grpc::ServerContext*, grpc::ServerReader<v1::ReduceRequest>* reader,

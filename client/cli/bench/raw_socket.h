@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream sockets without gRPC, and what the sink kRawSocket says on them: for each array the client sends its
-// size, 8 bytes in the machine's order, and its bytes; the sink answers the number of bytes that it read.
+// Stream sockets without gRPC, and the protocol of the sink kRawSocket: for each array the client sends its
+// size, 8 bytes in the machine's order, and its bytes; the sink returns the number of bytes that it read.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class RawSocket {
 
   // Waits for the next connection to a listening socket.
   absl::StatusOr<RawSocket> Accept();
-  // No more comes: whoever waits for something is told so. From any thread.
+  // Nothing more comes: threads that wait for something are told so. From any thread.
   void Shutdown();
   // "IPv4:port" with the port that was bound, or "unix:/path".
   std::string address() const;

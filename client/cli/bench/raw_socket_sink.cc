@@ -39,7 +39,7 @@ absl::Status ServeRawSocket(const std::string& listen, const Ready& ready) {
   while (true) {
     absl::StatusOr<RawSocket> socket = listener->Accept();
     if (ends) return absl::OkStatus();
-    if (!socket.ok()) {  // as where descriptors have run out
+    if (!socket.ok()) {  // for example if descriptors have run out
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
     }

@@ -18,11 +18,11 @@
 namespace warpfold::cli {
 namespace {
 
-// A server that answers nothing is an error, not a wait without an end.
+// A server that does not respond is an error, not an endless wait.
 constexpr absl::Duration kReferenceTimeout = absl::Minutes(2);
 
-// What must live as long as calls name it. The memory goes before the client, and the registration before the
-// memory.
+// Objects that must live as long as calls refer to them. The memory is destroyed before the client, and the
+// registration before the memory.
 struct Elsewhere {
   std::unique_ptr<Client> client;
   std::optional<GpuMemory> gpu;
@@ -37,7 +37,7 @@ struct Elsewhere {
   }
 };
 
-// A sealed copy of the memory in a memfd; -1 where the system has none.
+// A sealed copy of the memory in a memfd; -1 if the system has no memfds.
 int MemfdOf(std::span<const std::byte> memory) {
   const int memfd = memfd_create("warpfold bench", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   absl::Cleanup close_it = [memfd] { close(memfd); };

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// More digits than a measurement has.
+// More digits than a measurement is precise to.
 double Rounded(double value) { return std::strtod(absl::StrFormat("%.5g", value).c_str(), nullptr); }
 
 // A figure of each round.

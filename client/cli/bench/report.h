@@ -18,11 +18,11 @@ namespace warpfold::cli {
 struct SideResult {
   std::string name;
   std::vector<LoadResult> rounds = {};   // at least one
-  std::optional<double> set_up_ms = {};  // of all callers' memory, where it had to be handed over
+  std::optional<double> set_up_ms = {};  // of all callers' memory, if it had to be handed over
 };
 
-// One object per side, with the same names in the same order. What is not known is null. The ratios are those
-// of the first side to the line's own side, so 1 in the first line.
+// One object per side, with the same names in the same order. Unknown values are null. The ratios are those
+// of the first side to the line's own side, so they are 1 in the first line.
 std::vector<nlohmann::ordered_json> ReportLines(const BenchFlags& flags, const std::string& transport,
                                                 std::span<const SideResult> sides);
 

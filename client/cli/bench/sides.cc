@@ -46,7 +46,7 @@ absl::StatusOr<Side> StartServer(const Server& server, const BenchFlags& flags, 
   }
   if (flags.source == BenchSource::kResident) {
     const std::uint64_t arrays = flags.bytes * static_cast<std::uint64_t>(flags.callers);
-    // Each caller's part begins at a boundary of its own, and an eighth of the room is kept for others.
+    // Each caller's part begins at a separate boundary, and an eighth of the room is reserved for others.
     const std::uint64_t room = std::max(flags.memory_bytes, arrays) / 7 * 8 + (std::uint64_t{2} << 20);
     command.push_back(absl::StrCat("--resident_bytes=", room));
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who takes part: the server, and with --generated and --baseline those to compare it with.
+// The participants: the server, and with --generated and --baseline those to compare it with.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace warpfold::cli {
 
-// Who calls a side.
+// The kind of caller of a side.
 enum class CallerKind : std::uint8_t {
   kLibrary,    // the client library
   kGenerated,  // classes that are generated from the protocol
-  kRawSocket,  // somebody who does not speak gRPC
+  kRawSocket,  // a client that does not speak gRPC
 };
 
 struct Side {
@@ -33,7 +33,7 @@ struct Side {
   std::optional<ChildProcess> process = {};  // if it is ours
 };
 
-// A scratch folder for Unix sockets, which goes with its owner.
+// A scratch folder for Unix sockets, which is deleted with its owner.
 class SocketFolder {
  public:
   SocketFolder();
@@ -51,7 +51,7 @@ class SocketFolder {
 // "tcp" or "unix".
 std::string TransportOf(const std::string& address);
 
-// Starts what is to be started. The first side is the server; sinks use the same transport. `folder` must
+// Starts what has to be started. The first side is the server; sinks use the same transport. `folder` must
 // outlive the sides.
 absl::StatusOr<std::vector<Side>> StartSides(const Server& server, const BenchFlags& flags,
                                              const SocketFolder& folder);

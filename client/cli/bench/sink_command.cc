@@ -19,7 +19,7 @@
 namespace warpfold::cli {
 namespace {
 
-// Sets gRPC up as warpfold-server does (docs/adr/0029, 0084), where the sink is a server on completion queues
+// Sets gRPC up as warpfold-server does (docs/adr/0029, 0084), if the sink is a server on completion queues
 // like it. The plain service keeps gRPC's own settings.
 void TuneAsServer(SinkKind kind) {
   if (kind == SinkKind::kPlainService) return;
@@ -34,7 +34,7 @@ void TuneAllocator() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
 }
 
-// Ends the process in an orderly way when SIGTERM comes, so that tools which look into it learn what it did.
+// Ends the process in an orderly way when SIGTERM comes, so that tools that inspect it learn what it did.
 class EndOnSignal {
  public:
   // Before there is another thread.
@@ -43,7 +43,7 @@ class EndOnSignal {
     sigaddset(&signals_, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   }
-  // Calls `end` then, on a thread of its own.
+  // Calls `end` then, on a separate thread.
   void Await(std::function<void()> end) {
     thread_ = std::jthread([this, end = std::move(end)] {
       int number = 0;

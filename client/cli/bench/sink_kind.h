@@ -15,7 +15,7 @@ enum class SinkKind : std::uint8_t {
   kAsyncCopy,    // gRPC's raw messages, a thread for each completion queue, which copies them to its staging
                  // buffer
   kAsyncDrop,    // the same without the copy
-  kAsyncHold,    // keeps messages, until they are as much as a GPU's slot, and then drops them all
+  kAsyncHold,    // keeps messages until they fill as much as a GPU's slot, and then drops them all
   kPlainService  // the generated synchronous service, which copies the chunks to a staging buffer
 };
 

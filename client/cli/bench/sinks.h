@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The sinks. Each listens, and calls `ready` with its address and with a function that ends it, from any
-// thread, once. It serves until then, and returns; sooner only where it cannot listen.
+// thread, once. It serves until then, and returns; it returns sooner only if it cannot listen.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -25,14 +25,14 @@ absl::Status ServePlainService(const std::string& listen, const Ready& ready);
 
 // The rest is what the sinks on gRPC share.
 
-// warpfold-server's settings, as far as they bear on speed.
+// warpfold-server's settings, as far as they affect speed.
 void ApplySinkSettings(grpc::ServerBuilder& builder);
 
 // `listen` with the port that was bound.
 std::string BoundAddress(const std::string& listen, int port);
 
-// Answers that the client takes for such: of the elements that were sent, with a value of each operator's
-// kind that nobody computed. Operators that answer several values (minmax, describe) are not served.
+// Responses that the client accepts: for the elements that were sent, with a value of each operator's kind
+// that nobody computed. Operators that return several values (minmax, describe) are not supported.
 v1::Reduction AnswerTo(const v1::ReduceHeader& header, const v1::ReduceCommit& commit);
 v1::Reduction AnswerTo(const v1::MergeRequest& request);
 v1::GetServerInfoResponse SinkInfo();

@@ -12,8 +12,8 @@
 
 namespace warpfold::cli {
 
-// A buffer that is filled from begin to end, over and over. It is too large for a core's cache, as the slots
-// of a server are. Threads: one at a time.
+// A buffer that is filled from beginning to end, over and over. It is too large for a core's cache, as the
+// slots of a server are. Threads: one at a time.
 class Staging {
  public:
   static constexpr std::size_t kBytes = std::size_t{64} << 20;

@@ -9,8 +9,8 @@
 
 namespace warpfold::cli {
 
-// The least of the values that at least `share` of them (0 to 1) do not exceed: nearest rank. `sorted` is in
-// ascending order; 0 if it is empty.
+// The smallest value that at least the fraction `share` of them (0 to 1) do not exceed: nearest rank.
+// `sorted` is in ascending order; 0 if it is empty.
 double Percentile(std::span<const double> sorted, double share);
 
 struct Spread {

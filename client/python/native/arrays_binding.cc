@@ -44,7 +44,7 @@ nb::tuple ReduceReference(Client& client, const nb::bytes& token, std::uint64_t 
   const CallOptions options = OptionsOf(settings, stop, watch);
   const MatrixShape shape = task.spec.matrix_shape.value_or(MatrixShape{1, 1});
   const std::uint64_t entries = std::uint64_t{shape.rows} * shape.columns;
-  // ToProto refuses a shape without entries.
+  // ToProto rejects a shape without entries.
   const std::uint64_t element_count = entries == 0 ? 0 : scalar_count / entries;
   const ArrayReference reference = {TokenOf(token), byte_offset, element_count};
   return ResultTuple(
@@ -65,8 +65,8 @@ absl::StatusOr<ResidentArray> PutLayout(Client& client, const Task& task, const 
   return client.PutGenerated(task.type, matrix, byte_count, read, put, options);
 }
 
-// Appends the array to `answers`: where a signal's handler raises as soon as this has returned, nobody gets
-// what it returns, but the server keeps the array.
+// Appends the array to `answers`: if a signal handler raises as soon as this has returned, nobody gets the
+// return value, but the server keeps the array.
 void Put(Client& client, const View& view, const Task& task, double time_to_live_s, std::string owner,
          const CallOptions& settings, const nb::object& progress, const std::stop_source* stop,
          nb::list answers) {

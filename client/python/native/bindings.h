@@ -12,10 +12,10 @@ namespace warpfold::python {
 
 // The client library's classes as Python sees them.
 void BindClient(nanobind::module_& module);
-// Memory that the server reads by itself.
+// Memory that the server reads itself.
 void BindMemory(nanobind::module_& module);
 
-// The client's methods for arrays that the server keeps or reads by itself, for segments, and for parts of an
+// The client's methods for arrays that the server keeps or reads itself, for segments, and for parts of an
 // array.
 void BindArrays(nanobind::class_<Client>& client);
 void BindSegments(nanobind::class_<Client>& client);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a call to the client library is made for Python: without Python's lock, and watched.
+// How to call the client library for Python: without Python's lock, and watched.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,7 +20,7 @@
 
 namespace warpfold::python {
 
-// What to compute of an array.
+// What to compute from an array.
 struct Task {
   Spec spec;
   ElementType type;
@@ -34,7 +34,7 @@ inline CallOptions OptionsOf(const CallOptions& settings, const std::stop_source
   return options;
 }
 
-// Runs the function without Python's lock and returns its answer. Raises its error, or what the Watch has
+// Runs the function without Python's lock and returns its result. Raises its error, or what the Watch has
 // caught.
 template <typename Function>
 auto Call(Watch& watch, const Function& function) {

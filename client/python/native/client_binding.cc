@@ -34,15 +34,15 @@ namespace warpfold::python {
 namespace nb = nanobind;
 namespace {
 
-// What a Writer gathers of an array with gaps at a time.
+// How much of an array with gaps a Writer gathers at a time.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 using PemFiles = std::tuple<std::string, std::string, std::string>;  // authority, certificate, key
 
 std::shared_ptr<Client> MakeClient(std::vector<std::string> targets, int connections, int max_attempts,
                                    const std::optional<PemFiles>& tls) {
-  // Python's lock keeps away those who change the environment from Python. Threads that read it in C at this
-  // very moment are not kept away (docs/adr/0123).
+  // Python's lock keeps other Python code from changing the environment. It does not keep threads from
+  // reading it in C at this moment (docs/adr/0123).
   TuneGrpc();
   ClientOptions options = {.connections = connections, .max_attempts = max_attempts};
   if (tls.has_value()) {
@@ -204,7 +204,7 @@ void BindClient(nb::module_& module) {
            nb::arg());
   nb::class_<std::stop_source>(module, "Stop")
       .def(nb::init<>())
-      // Runs the call's own answers to a stop, on this thread.
+      // Runs the call's own callbacks for a stop, on this thread.
       .def(
           "request", [](std::stop_source& stop) { stop.request_stop(); }, nb::call_guard<Unlocked>());
   nb::class_<Client> client(module, "Client");

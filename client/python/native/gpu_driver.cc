@@ -39,8 +39,8 @@ GpuDriver::GpuDriver(const nb::callable& address_of) {
   Find(address_of, "cuDeviceGetPCIBusId", get_bus_id_);
 }
 
-// One attribute after the other: cuPointerGetAttributes, for several, needs a context that is current on this
-// thread, and a thread that only calls Warpfold has none.
+// The attributes are queried one after the other: cuPointerGetAttributes, which returns several, needs a
+// context that is current on this thread, and a thread that only calls Warpfold has none.
 std::optional<GpuDriver::Owner> GpuDriver::OwnerOf(std::uint64_t address) const {
   Owner owner;
   if (get_attribute_(&owner.context, kAttributeContext, address) == 0 && owner.context != nullptr) {

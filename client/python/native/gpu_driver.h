@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What NVIDIA's driver is asked about an array before each call that lets the server read it on the GPU (CUDA
-// Driver API 13.0, sections 6.8, 6.11 and 6.13). In C++ because it is asked while the array waits: by way of
-// ctypes the same questions take ten times as long.
+// The queries to NVIDIA's driver about an array before each call that lets the server read it on the GPU
+// (CUDA Driver API 13.0, sections 6.8, 6.11 and 6.13). They are in C++ because the array waits for them:
+// through ctypes the same queries take ten times as long.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,18 +19,19 @@ namespace warpfold::python {
 // Functions of the driver's library, which the process that has such an array has loaded. Threads: any.
 class GpuDriver {
  public:
-  // `address_of` answers the address of the function of a name. It raises what it raises where there is none.
+  // `address_of` returns the address of the function with a given name. Its exception is passed on if there
+  // is none.
   explicit GpuDriver(const nanobind::callable& address_of);
 
-  // Waits until the GPU has done what this process asked of the context that has the memory at `address`, or
-  // of CUDA's runtime where none has it: the server knows nothing of its streams. Answers the number of the
-  // allocation that it is in, which no other allocation of this process ever has, also not one that gets the
-  // same address later; 0 where no context has the memory. Nothing for memory that is no GPU's, and where the
-  // work has failed. To be called without Python's lock.
+  // Waits until the GPU has finished this process's work in the context that has the memory at `address`, or
+  // in CUDA's runtime if none has it: the server knows nothing of its streams. Returns the number of the
+  // allocation that it is in, which no other allocation of this process ever has, not even one that gets the
+  // same address later; 0 if no context has the memory. Nothing for memory that is not a GPU's, and if the
+  // work has failed. Call this without Python's lock.
   std::optional<std::uint64_t> Settle(std::uint64_t address) const;
 
-  // Where the allocation begins that has the memory at `address`, its size, a CUipcMemHandle of it, and the
-  // PCI bus id of its GPU. Nothing for memory that cannot be shared so: managed, mapped, or from a pool.
+  // Where the allocation that contains `address` begins, its size, a CUipcMemHandle of it, and the PCI bus id
+  // of its GPU. Nothing for memory that cannot be shared in this way: managed, mapped, or from a pool.
   using Opened = std::tuple<std::uint64_t, std::size_t, nanobind::bytes, std::string>;
   std::optional<Opened> HandleOf(std::uint64_t address) const;
 
@@ -41,14 +42,14 @@ class GpuDriver {
   };
   // What the memory at an address belongs to.
   struct Owner {
-    void* context = nullptr;   // null for memory of a pool, or mapped
-    std::uint64_t number = 0;  // 0 where there is no context
-    int device = 0;            // where there is no context
+    void* context = nullptr;   // null for memory from a pool, or mapped
+    std::uint64_t number = 0;  // 0 if there is no context
+    int device = 0;            // if there is no context
   };
   std::optional<Owner> OwnerOf(std::uint64_t address) const;
   bool Synchronize(void* context) const;
 
-  // All answer 0 for success.
+  // All return 0 for success.
   int (*get_attribute_)(void* answer, int attribute, std::uint64_t address);
   int (*retain_primary_)(void** context, int device);
   int (*release_primary_)(int device);

@@ -17,7 +17,7 @@
 
 namespace warpfold::python {
 
-// Whole pages [begin, end); both are 0 where the slot is free. Of these, [missing, end) were replaced.
+// Whole pages [begin, end); both are 0 if the slot is free. Of these, [missing, end) were replaced.
 struct MappedRange::Slot {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;
@@ -28,14 +28,16 @@ namespace {
 
 using Slot = MappedRange::Slot;
 
-// More than the calls that asyncio's client has under way.
+// More than the calls that asyncio's client has in progress.
 std::array<Slot, 256> slots;
 std::uintptr_t page_bytes = 4096;
-// Whose calls the slots are about: a process that is forked from it has them, too, but not the calls.
+// The process whose calls the slots belong to: a process that is forked from it has the slots, too, but not
+// the calls.
 std::atomic<pid_t> process = 0;
 
-// Who installs a handler above ours may pass on to ours for ever, and is met by the next call's. That one is
-// then another function, of the next level, and each passes on to who was there before itself: in no circle.
+// A handler that is installed above ours may pass signals on to ours for ever, and the next call installs
+// ours above it. That one is then another function, of the next level, and each passes signals on to the
+// handler that was there before it: so there is no circle.
 constexpr std::size_t kLevels = 4;
 std::array<struct sigaction, kLevels> previous = {};
 
@@ -48,7 +50,7 @@ void NoteMissing(Slot& slot, std::uintptr_t from) {
   while ((known == 0 || from < known) && !slot.missing.compare_exchange_weak(known, from)) continue;
 }
 
-// Replaces the pages from this one to the end of the array: what lies behind the file's end is missing, too.
+// Replaces the pages from this one to the end of the array: everything after the file's end is missing, too.
 bool ReplaceMissingPages(std::uintptr_t page) {
   std::uintptr_t end = 0;
   for (const Slot& slot : slots) {
@@ -70,7 +72,8 @@ void OnBusError(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(info->si_addr) & ~(page_bytes - 1);
   // Only accesses beyond the end of a mapped object have this code.
   if (info->si_code == BUS_ADRERR && getpid() == process && ReplaceMissingPages(page)) return;
-  // The access is repeated, and meets who was there before. What somebody has sent is no access.
+  // The access is repeated, and then reaches the handler that was there before. A signal that somebody has
+  // sent is not an access.
   sigaction(SIGBUS, &previous[kLevel], nullptr);
   if (info->si_code <= 0) raise(SIGBUS);
 }
@@ -79,7 +82,7 @@ using Handler = void (*)(int, siginfo_t*, void*);
 constexpr std::array<Handler, kLevels> handlers = {OnBusError<0>, OnBusError<1>, OnBusError<2>,
                                                    OnBusError<3>};
 
-// kLevels of a handler that is not ours.
+// kLevels for a handler that is not ours.
 std::size_t LevelOf(const struct sigaction& action) {
   if ((action.sa_flags & SA_SIGINFO) == 0) return kLevels;
   return static_cast<std::size_t>(std::ranges::find(handlers, action.sa_sigaction) - handlers.begin());
@@ -91,7 +94,7 @@ void InstallHandler() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
   struct sigaction current = {};
   sigaction(SIGBUS, nullptr, &current);
   if (LevelOf(current) < kLevels) return;
-  // The last one has passed a signal on, and so has gone by itself.
+  // The last one has passed a signal on, and so has removed itself.
   if (used_levels > 0 && current.sa_sigaction == previous[used_levels - 1].sa_sigaction) --used_levels;
   if (used_levels == kLevels) return;
   previous[used_levels] = current;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that may be a file's mapping, of which another process can cut pages off while a call reads it.
+// Memory that may be the mapping of a file, which another process can truncate while a call reads it.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,13 @@
 
 namespace warpfold::python {
 
-// While one lives, a read of a page in its range that the file no longer has finds zeros, and does not end
-// the process (SIGBUS): the call goes on to its end, and was_cut() says that its value is none. Sending such
-// memory from its place is no read: the system refuses it (EFAULT).
+// While one lives, a read of a page in its range that the file no longer has returns zeros, and does not end
+// the process (SIGBUS): the call goes on to its end, and was_cut() says that its value is invalid. Sending
+// such memory from its place is not a read: the system rejects it (EFAULT).
 //
-// The signal's handler is there only while a range is, and passes on what is not about one. When the last
-// range over the pages goes, they can be read no more, as before. Threads: any; the memory must outlive it.
+// The signal handler is installed only while a range lives, and passes on signals that are not about one.
+// When the last range over the pages is destroyed, they can no longer be read, as before. Threads: any; the
+// memory must outlive it.
 class MappedRange {
  public:
   explicit MappedRange(std::span<const std::byte> bytes);
@@ -25,11 +26,11 @@ class MappedRange {
 
   bool was_cut() const;
 
-  // What the signal's handler looks at.
+  // The data that the signal handler reads.
   struct Slot;
 
  private:
-  Slot* slot_ = nullptr;  // none where all are taken: the range is then as unprotected as any memory
+  Slot* slot_ = nullptr;  // none if all are taken: the range is then as unprotected as any memory
 };
 
 }  // namespace warpfold::python

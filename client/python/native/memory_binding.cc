@@ -50,7 +50,7 @@ std::shared_ptr<RegisteredMemory> RegisterGpu(const MemoryConnection& connection
       watch, [&] { return connection.RegisterGpu(bytes, pci_bus_id, byte_offset, byte_count, options); }));
 }
 
-// Keeps its memory alive, as do NumPy's views of it.
+// This keeps its memory alive, as NumPy's views of it do.
 nb::ndarray<nb::numpy, std::uint8_t> BytesOf(const nb::object& self) {
   const std::span<std::byte> data = nb::cast<const SharedMemory&>(self).data();
   return {data.data(), {data.size()}, self};

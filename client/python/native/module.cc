@@ -17,10 +17,10 @@ namespace {
 
 bool is_loaded = false;
 
-// What speaks against loading the module into the interpreter that runs, or null.
+// Why the module cannot be loaded into the running interpreter, or null.
 const char* Hindrance() {
-  // Threads of gRPC's and of calls ask for Python's lock by way of the main interpreter, and would wait for
-  // ever in another one.
+  // Threads of gRPC and of calls ask for Python's lock through the main interpreter, and would wait for ever
+  // in another one.
   if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
     return "warpfold works in Python's main interpreter alone, not in a subinterpreter: use threads or "
            "processes";
@@ -44,7 +44,7 @@ int ExecUnlessHindered(PyObject* module) {
 }  // namespace
 
 NB_MODULE(_native_module, module) {
-  // Objects that live until the interpreter's end are Python's to free, or not.
+  // Whether objects that live until the interpreter's end are freed is up to Python.
   nanobind::set_leak_warnings(false);
   warpfold::python::BindView(module);
   warpfold::python::BindClient(module);
@@ -59,8 +59,8 @@ NB_MODULE(_native_module, module) {
 
 // Python asks this for the module's definition, and then runs its slot `exec` (PEP 489), in the interpreter
 // that imports. nanobind has one state for the process, which its `exec` sets: an attempt that is given up
-// later would leave it to a dying interpreter. So the question comes before. Not here: some versions of
-// Python (3.13) call this in the main interpreter, whichever imports.
+// later would leave this state to a dying interpreter. So the check comes first. It is not made here: some
+// versions of Python (3.13) call this in the main interpreter, whichever one imports.
 extern "C" NB_EXPORT PyObject* PyInit__native() {
   PyObject* const definition = PyInit__native_module();
   if (definition == nullptr || exec_by_nanobind != nullptr) return definition;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What belongs to the process that made it.
+// An object that belongs to the process that made it.
 #pragma once
 
 #include <unistd.h>
@@ -13,9 +13,9 @@
 
 namespace warpfold::python {
 
-// A T that is destroyed without Python's lock, since it may have to wait for the network; by a thread that
-// has the lock. A process that was forked from this one has the same sockets, and its T would end on them
-// what is its parent's: there it is never destroyed.
+// A T that is destroyed by a thread that has Python's lock, but without the lock, since it may have to wait
+// for the network. A process that was forked from this one has the same sockets, and its T would end its
+// parent's calls on them: there it is never destroyed.
 template <typename T, typename... Args>
 std::shared_ptr<T> MakeProcessBound(Args&&... args) {
   const auto destroy = [process = getpid()](T* object) {

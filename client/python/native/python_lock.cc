@@ -7,7 +7,7 @@
 namespace warpfold::python {
 namespace {
 
-// Python allows for a thread whose state it has freed by now, unlike PyGILState_Ensure.
+// Unlike PyGILState_Ensure, this handles a thread whose state Python has already freed.
 void TakeLock(PyThreadState* thread) {
   UnlessPythonEnds([thread] { PyEval_RestoreThread(thread); });
 }

@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python's lock (the GIL), given up and taken again by threads that the interpreter's end may overtake.
+// Releases Python's lock (the GIL) and takes it again, on threads that may still run when the interpreter
+// ends.
 //
-// While the interpreter ends, Python 3.11 to 3.13 end a daemon thread that asks for the lock by pthread_exit,
-// which unwinds its stack: through gRPC and through destructors, which must not be left in such a way
-// (std::terminate), and through nanobind, which takes it for an exception. Later versions let the thread
-// sleep for ever, and so do we, wherever our code asks for the lock. To ask first whether the interpreter
-// ends would not do: a thread that waits for the lock by then is ended as well.
+// While the interpreter ends, Python 3.11 to 3.13 end a daemon thread that asks for the lock with
+// pthread_exit, which unwinds its stack: through gRPC and through destructors, which must not be left in this
+// way (std::terminate), and through nanobind, which takes it for an exception. Later versions let the thread
+// sleep for ever, and so do we, wherever our code asks for the lock. Asking first whether the interpreter is
+// ending would not be enough: a thread that is already waiting for the lock is ended as well.
 //
-// One case is left: nanobind by itself runs Python code to convert an argument, as a class's __dlpack__ that
-// is written in Python. A thread may still be ended in the middle of that.
+// One case remains: nanobind itself runs Python code to convert an argument, such as a class's __dlpack__
+// that is written in Python. A thread may still be ended in the middle of that.
 #pragma once
 
 #include <Python.h>
@@ -20,9 +21,9 @@ namespace warpfold::python {
 
 [[noreturn]] void SleepForEver();
 
-// Runs what may ask for Python's lock. Does not return if the interpreter ends meanwhile: the thread sleeps
-// until the process has ended, and holds on to all that it has. Objects on `function`'s own stack are
-// destroyed before that, without the lock: there should be none of Python's.
+// Runs a function that may ask for Python's lock. Does not return if the interpreter ends meanwhile: the
+// thread sleeps until the process has ended, and keeps everything that it has. Objects on `function`'s own
+// stack are destroyed before that, without the lock: there should be no Python objects among them.
 template <typename Function>
 auto UnlessPythonEnds(const Function& function) {
   try {

@@ -16,7 +16,7 @@ namespace nb = nanobind;
 
 nb::tuple ErrorParts(const absl::Status& status) {
   const ErrorInfo info = GetErrorInfo(status).value_or(ErrorInfo{});
-  // What a server writes need not be UTF-8.
+  // A server's text need not be UTF-8.
   const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
       status.message().data(), static_cast<Py_ssize_t>(status.message().size()), "replace"));
   return nb::make_tuple(absl::StatusCodeToString(status.code()), message, info.reason, info.metadata);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statuses as Python's exceptions.
+// Statuses as Python exceptions.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,7 +10,7 @@
 
 namespace warpfold::python {
 
-// (code's name, message, reason, fields), of which warpfold.errors makes an exception.
+// (code's name, message, reason, fields), from which warpfold.errors makes an exception.
 nanobind::tuple ErrorParts(const absl::Status& status);
 
 // Raises that exception.

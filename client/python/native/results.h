@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers as plain tuples, of which warpfold.results makes NumPy's values.
+// Results as plain tuples, from which warpfold.results makes NumPy values.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,11 +12,11 @@
 namespace warpfold::python {
 
 // (outcomes, element count, device, (total, queue, receive, copy, kernel) in seconds). An outcome is
-// (operator, value, index, end_index, error parts), with None for what there is not. A value is a number; for
-// a matrix (rows, columns, [entries]); for fields a dict.
+// (operator, value, index, end_index, error parts), with None for anything that is absent. A value is a
+// number; for a matrix (rows, columns, [entries]); for fields a dict.
 nanobind::tuple ResultTuple(const Reduction& reduction);
 
-// The value of the first operator, which answers one number.
+// The value of the first operator, which returns one number.
 nanobind::object FirstNumber(const Reduction& reduction);
 
 nanobind::dict InfoDict(const v1::GetServerInfoResponse& info);

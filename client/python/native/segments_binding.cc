@@ -68,7 +68,7 @@ const char* NameOf(SegmentColumn::Kind kind) {
   }
 }
 
-// Kinds and bits of the columns of the one operator. Raises the error of the first segment that has one.
+// Kinds and bits of the columns of the only operator. Raises the error of the first segment that has one.
 nb::list Bits(const SegmentTable& table) {
   if (!table.failures.empty()) {
     const SegmentFailure& first = table.failures.front();

@@ -39,7 +39,7 @@ bool Layout::is_countable() const {
   auto most = std::numeric_limits<std::int64_t>::max() /
               std::max<std::int64_t>(static_cast<std::int64_t>(element_bytes), 1);
   for (const std::int64_t length : shape) {
-    // A negative length is one beyond 2^63.
+    // A negative length stands for one beyond 2^63.
     if (length < 0 || length > most) return false;
     most /= length;
   }
@@ -106,7 +106,7 @@ void StridedReader::Read(std::uint64_t offset, std::span<std::byte> buffer) cons
     CopyRun(from, strides_[inner], element_bytes_, count, to);
     to += count * element_bytes_;
     left -= count;
-    // To the beginning of the next run, as an odometer goes.
+    // Moves to the beginning of the next run, like an odometer.
     from -= index[inner] * strides_[inner];
     index[inner] = 0;
     for (std::size_t i = inner; i-- > 0;) {

@@ -18,7 +18,7 @@ struct Layout {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
 
-  // Whether there are fewer than 2^63 bytes, as all else here takes for granted.
+  // Whether there are fewer than 2^63 bytes, which everything else here assumes.
   bool is_countable() const;
   std::uint64_t byte_count() const;
   // Whether the elements lie in row-major order without gaps.

@@ -39,7 +39,7 @@ std::string TypeName(nb::dlpack::dtype type) {
   }
 }
 
-// The elements in row-major order. ValueError where a mapped file was cut meanwhile.
+// The elements in row-major order. ValueError if a mapped file was truncated meanwhile.
 nb::bytes Copy(const View& view) {
   if (view.device() != nb::device::cpu::value || view.layout().element_bytes > 8) {
     throw nb::type_error("elements of at most 8 bytes in the host's memory are copied");

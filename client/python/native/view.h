@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An array of Python's, as it lies in memory.
+// A Python array, as it lies in memory.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,11 +15,11 @@
 
 namespace warpfold::python {
 
-// Holds on to the array. Threads: those that have Python's lock; `layout` may be read without it.
+// Keeps a reference to the array. Threads: those that have Python's lock; `layout` may be read without it.
 class View {
  public:
-  // Anything that nanobind takes: DLPack, on whatever device, and the buffer protocol. ValueError
-  // for an array of 2^63 bytes or more, of which only a few may be in memory.
+  // Anything that nanobind accepts: DLPack, on any device, and the buffer protocol. ValueError for an array
+  // of 2^63 bytes or more, of which only a few may be in memory.
   explicit View(nanobind::ndarray<nanobind::ro> array);
 
   const Layout& layout() const { return layout_; }
@@ -31,7 +31,8 @@ class View {
   // The highest address of one of the elements' bytes, if there is any.
   std::optional<std::uintptr_t> last_byte() const;
 
-  // Whether the elements may lie in a file's mapping; said of those that certainly do not.
+  // Whether the elements may lie in a file's mapping; the caller clears this for elements that certainly do
+  // not.
   bool may_be_mapped() const { return may_be_mapped_; }
   void set_may_be_mapped(bool may_be) { may_be_mapped_ = may_be; }
 

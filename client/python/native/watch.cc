@@ -32,7 +32,7 @@ bool Watch::KeepGoing() {
 }
 
 bool Watch::AskPython() {
-  // Runs the handlers of signals if this is the main thread; does nothing in another one.
+  // Runs the signal handlers if this is the main thread; does nothing in any other thread.
   if (PyErr_CheckSignals() != 0) return false;
   const std::uint64_t sent_bytes = sent_bytes_.load(std::memory_order_relaxed);
   if (sent_bytes == told_bytes_) return true;

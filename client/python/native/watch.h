@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call tells Python while it is under way, and what Python may answer: signals and progress.
+// What a call reports to Python while it is in progress, and how Python may respond: signals and progress.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -26,26 +26,26 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // Lets the call ask this, which must outlive it.
+  // Lets the call use this object, which must outlive it.
   void Attach(CallOptions& options);
 
-  // Lets the call read these elements also where they lie in a mapped file that is cut meanwhile, which ends
-  // the call. Until Release, or to the Watch's end.
+  // Lets the call read these elements even if they lie in a mapped file that is truncated meanwhile, which
+  // ends the call. This lasts until Release, or until the end of the Watch.
   void Protect(const View& view);
   void Release() { ranges_.clear(); }
 
-  // To be called when the call, or a part of it, begins and ends, on its thread. Python is asked in between
-  // alone: what is destroyed later, as a stream that was given up, does not go on.
+  // Call these when the call, or a part of it, begins and ends, on its thread. Python is asked only in
+  // between: something that is destroyed later, such as a stream that was given up, does not go on.
   void Begin(const Unlocked& unlocked) { unlocked_ = &unlocked; }
   void End() { unlocked_ = nullptr; }
 
-  // At the end of the call, or of a part of it, with Python's lock: raises what a signal's handler or
-  // `progress` has raised, which has cancelled the call, and ValueError where a mapped file was cut.
+  // At the end of the call, or of a part of it, with Python's lock: raises what a signal handler or
+  // `progress` has raised, which has cancelled the call, and ValueError if a mapped file was truncated.
   void Rethrow();
 
  private:
   bool KeepGoing();
-  // With Python's lock; false where Python has raised something.
+  // With Python's lock; false if Python has raised something.
   bool AskPython();
   bool WasCut() const;
 

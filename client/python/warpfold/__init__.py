@@ -8,9 +8,9 @@
         client.sum(numpy.arange(10))                       # np.int64(45)
         client.reduce(numpy.arange(10), ["min", "argmax"])  # both in one pass over the data
 
-Arrays are NumPy's, of any strides, and whatever has DLPack or a buffer: PyTorch's, JAX's, CuPy's, memory
-mapped files. warpfold.files reads files, warpfold.aio is for asyncio, warpfold.dask reduces Dask's arrays
-over many machines, warpfold.errors has the exceptions.
+Arrays are NumPy arrays with any strides, and anything that has DLPack or a buffer: arrays of PyTorch, JAX and
+CuPy, and memory-mapped files. warpfold.files reads files, warpfold.aio is for asyncio, warpfold.dask reduces
+Dask arrays over many machines, warpfold.errors has the exceptions.
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ __all__ = ["ArrayInfo", "ArrayPart", "Client", "Description", "MinMax", "Outcome
            "operator_names"]
 __version__ = "0.1.0"
 
-# Imported when they are first named: each brings in more than all the rest of the package does.
+# Imported when they are first named: each imports more than all the rest of the package does.
 _LATER = ("aio", "dask", "files")
 
 if TYPE_CHECKING:

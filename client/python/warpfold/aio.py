@@ -39,11 +39,13 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 T = TypeVar("T")
 
-# How long a cancelled put tries to delete what it has kept, and is waited for. Else it stays for its ttl.
+# How long a cancelled put tries to delete the array that it has kept, and is waited for. Otherwise the array
+# stays for its ttl.
 _UNDO_S = 5.0
 
-# Calls beyond these wait for their turn. Each is a thread that waits for the network. They are fewer than the
-# 56 places that a server gives one client by default: iterators, which hold one until they end, all find one.
+# Further calls wait for their turn. Each call is a thread that waits for the network. There are fewer threads
+# than the 56 places that a server gives one client by default, so that iterators, which hold a place until
+# they end, all find one.
 _THREADS = 48
 
 
@@ -57,23 +59,23 @@ def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 
 
 class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]],
                   Parts[Coroutine[Any, Any, Result], Coroutine[Any, Any, PartialState]]):
-    """See connect. Its methods are those of warpfold.Client, and answer coroutines.
+    """See connect. Its methods are those of warpfold.Client, and return coroutines.
 
     The timeout begins when a method is called, and timeout, streams, progress, keepdims and ord of a wrong
-    type are refused there. The call is made when the coroutine is awaited, or run as a task, as by
-    asyncio.gather: only so several are made at the same time. What is wrong with the array, or with other
-    options, is raised there. To cancel the task ends the call.
+    type are rejected there. The call is made when the coroutine is awaited, or run as a task, as with
+    asyncio.gather: only in this way do several run at the same time. Errors in the array, or in other
+    options, are raised there. Cancelling the task ends the call.
 
-    An awaitable that is cancelled ends its call, and raises CancelledError once nothing is read of the array
-    any more: at once where the call still waits for its turn, or for an iterator's next piece. A coroutine
-    that is closed, as by its close(), ends its call, too, but does not wait: the array may still be read for
-    a moment, and what it put may stay for its ttl.
+    An awaitable that is cancelled ends its call, and raises CancelledError once nothing reads the array any
+    more: at once if the call still waits for its turn, or for an iterator's next piece. A coroutine that is
+    closed, for example with close(), also ends its call, but does not wait: the array may still be read for a
+    moment, and an array that it put may stay for its ttl.
 
-    Calls are made on 48 threads of the client's, one each; more of them wait for their turn, which their
-    timeout counts. Iterators and `progress` are called there, too, with the context variables of the task
-    that awaits. While `progress` runs neither the timeout nor a cancellation ends an awaitable, since the
-    array is still read. Nothing can end an iterator that waits: its thread is one of the 48, and holds what
-    the call had, until the iterator gives a piece or ends. Of that nothing is sent.
+    Calls run on the client's 48 threads, one each; further calls wait for their turn, and this time counts
+    towards their timeout. Iterators and `progress` are called there, too, with the context variables of the
+    task that awaits. While `progress` runs, neither the timeout nor a cancellation ends an awaitable, since
+    the array is still read. Nothing can end an iterator that waits: it occupies one of the 48 threads, and
+    what the call held stays in use, until the iterator yields a piece or ends. Nothing of that piece is sent.
     """
 
     def __init__(self, client: Client):
@@ -81,7 +83,7 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
         self._memory = client._memory
         self._threads = Threads(_THREADS)
 
-    # Each checks its options where it is called, and its timeout begins there.
+    # Each method checks its options when it is called, and its timeout begins then.
 
     def info(self, *, timeout: float | None = None) -> Coroutine[Any, Any, dict[str, Any]]:
         """As Client.info."""
@@ -93,8 +95,8 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
 
     def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
             **options: Unpack[CallOptions]) -> Coroutine[Any, Any, AsyncResidentArray]:
-        """As Client.put. Cancelled, it keeps nothing; but where the server's answer was on its way, or the
-        server takes no order to delete it, the array stays for its ttl."""
+        """As Client.put. If it is cancelled, nothing is kept; but if the server's response was already on its
+        way, or the server does not accept the call to delete the array, the array stays for its ttl."""
         check_one_target(self._client._targets)
         return self._perform(putting(array, matrix, ttl, owner, options),
                              lambda answer: AsyncResidentArray(self, *answer),
@@ -117,7 +119,7 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
         return self._perform(allocating(self._memory, shape, dtype, timeout), itself)
 
     def close(self) -> None:
-        """Later calls raise; those under way go on to their end."""
+        """Later calls raise; those in progress run to their end."""
         self._client.close()
         self._threads.close()
 
@@ -160,18 +162,18 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
 
 
 class _Running(Generic[A]):
-    """A call on a thread, of which a coroutine awaits the end."""
+    """A call on a thread, whose end a coroutine awaits."""
 
     def __init__(self, threads: Threads, native: _native.Client, work: Work[A]):
         self._threads = threads
         self._stop = Stop()
-        # The caller's code sees the task's variables there, as by asyncio.to_thread.
+        # The caller's code sees the task's variables there, as with asyncio.to_thread.
         self._job = Job(functools.partial(contextvars.copy_context().run, _done, work, native, self._stop))
         self.future = self._job.future
         threads.add(self._job)
 
     async def ends_within(self, most_s: float) -> bool:
-        """asyncio.wait would do it, in more time."""
+        """asyncio.wait would do this, but takes longer."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         timer = loop.call_later(most_s, _wake, waiter)
@@ -183,12 +185,13 @@ class _Running(Generic[A]):
         return self.future.done()
 
     def abandon(self, error: Callable[[], WarpfoldError]) -> bool:
-        """Takes the call back, or has it end with `error` when the caller's code, in which its thread is,
-        returns. Whether that will do: otherwise the client library has the array, and is to be waited for."""
+        """Withdraws the call, or has it end with `error` when the caller's code that its thread is running
+        returns. Returns whether that is enough: otherwise the client library is using the array, and has to
+        be waited for."""
         return self._threads.withdraw(self._job) or self._stop.leave(error)
 
     def stop(self) -> bool:
-        """Ends the call as soon as can be. Whether nobody has to wait for that."""
+        """Ends the call as soon as possible. Returns whether nobody has to wait for that."""
         nobody_waits = self.abandon(_cancelled)
         self._stop.request()
         return nobody_waits
@@ -203,7 +206,7 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 def _wake_from_thread(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], _: object) -> None:
-    with contextlib.suppress(RuntimeError):  # of a loop that was closed nobody waits
+    with contextlib.suppress(RuntimeError):  # nobody waits on a loop that was closed
         loop.call_soon_threadsafe(_wake, waiter)
 
 
@@ -216,7 +219,8 @@ def _done(work: Work[A], native: _native.Client, stop: Stop) -> A:
         return work.run(native, stop)
     except BaseException as error:
         _let_go(work, error)
-        # A future takes no StopIteration, and would never be done: as in generators it is a RuntimeError.
+        # A future does not accept StopIteration, and would never be done: as in generators, it becomes a
+        # RuntimeError.
         if isinstance(error, StopIteration):
             raise RuntimeError("the call raised StopIteration") from error
         raise
@@ -225,9 +229,9 @@ def _done(work: Work[A], native: _native.Client, stop: Stop) -> A:
 
 
 def _let_go(work: Work[A], error: BaseException) -> None:
-    """Takes the array out of what the error's traceback holds: asyncio keeps an error for some turns of the
-    loop, and an array's memory may have to be closed right after the call. Frames of this package are
-    emptied, also those of errors of other calls that the caller has chained to this one."""
+    """Removes the array from what the error's traceback holds: asyncio keeps an error for some iterations of
+    the loop, and an array's memory may have to be closed right after the call. Frames of this package are
+    cleared, including those in errors of other calls that the caller has chained to this one."""
     for cell in getattr(work.run, "__closure__", None) or ():
         del cell.cell_contents
     errors: list[BaseException | None] = [error]
@@ -239,13 +243,13 @@ def _let_go(work: Work[A], error: BaseException) -> None:
         seen.add(id(one))
         for frame, _ in traceback.walk_tb(one.__traceback__):
             if frame.f_globals.get("__package__") == __package__:
-                with contextlib.suppress(RuntimeError):  # of those that still run
+                with contextlib.suppress(RuntimeError):  # for frames that still run
                     frame.clear()
         errors += (one.__context__, one.__cause__)
 
 
 async def _end_of(future: concurrent.futures.Future[Any]) -> None:
-    """Waits however often the waiting is cancelled: until then the call reads the array."""
+    """Waits, however often the wait is cancelled: until then the call reads the array."""
     waiter = asyncio.wrap_future(future)
     while not waiter.done():
         try:
@@ -253,4 +257,4 @@ async def _end_of(future: concurrent.futures.Future[Any]) -> None:
         except asyncio.CancelledError:
             continue
     if not waiter.cancelled():
-        waiter.exception()  # asyncio logs those that nobody has asked for
+        waiter.exception()  # asyncio logs exceptions that nobody has retrieved

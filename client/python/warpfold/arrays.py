@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is taken for an array, and how its bytes are come by."""
+"""What is accepted as an array, and how its bytes are obtained."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 Way = Literal["memory", "copied", "staged", "pieces", "shared memory", "gpu memory", "resident", "parts"]
 
-# An array on a GPU, or in a file, is brought into the host's memory in pieces of this size.
+# An array on a GPU, or in a file, is copied to the host's memory in pieces of this size.
 PIECE_BYTES = 16 << 20
 
-# DLPack's numbers of memory that the host reads (plain, pinned for CUDA, for ROCm), and of GPUs (CUDA, ROCm,
-# CUDA managed).
+# DLPack's numbers for memory that the host reads (plain, pinned for CUDA, for ROCm), and for GPUs (CUDA,
+# ROCm, CUDA managed).
 _HOST_DEVICES = (1, 3, 11)
 _GPU_DEVICES = (2, 10, 13)
-# What an array says of itself, except for the buffer protocol.
+# How an array describes itself, except for the buffer protocol.
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 
 @dataclass(slots=True)
 class Reference:
-    """Elements that the server reads by itself."""
+    """Elements that the server reads itself."""
 
     token: bytes
     byte_offset: int
@@ -57,12 +57,12 @@ class Reference:
 
 @dataclass(slots=True)
 class Elements:
-    """An array on its way to the server. What it has depends on the way:
+    """An array on its way to the server. Which attributes it has depends on the way:
 
     memory, copied: a view of the host's memory.
     pieces: pieces, which come one after another, each with a view.
     staged: pieces, and the owner that they are copied from.
-    gpu memory: a reference, and the owner, which send_instead() stages where the server has forgotten it.
+    gpu memory: a reference, and the owner, which send_instead() stages if the server has forgotten it.
     shared memory: a reference, and the view that is sent instead.
     resident: a reference alone.
     parts: nothing, since its states are merged.
@@ -84,25 +84,26 @@ class Elements:
 
     @property
     def is_array(self) -> bool:
-        """Whether `shape` is that of all elements: pieces of an iterator or a file have none together."""
+        """Whether `shape` is that of all elements: the pieces of an iterator or a file together have no
+        shape."""
         return self.view is not None or self.reference is not None or self.owner is not None
 
     @property
     def bytes_to_send(self) -> int | None:
-        """None where nobody knows, or where the server reads them by itself."""
+        """None if it is not known, or if the server reads the elements itself."""
         if self.view is not None:
             return self.view.nbytes
         is_staged = self.way == "staged" and self.shape is not None
         return math.prod(self.shape or ()) * element_bytes(self.type) if is_staged else None
 
     def check_mapping(self) -> None:
-        """ValueError if a file under the elements was cut, also where the call has an answer: what is missing
-        may have been read as zeros."""
+        """ValueError if a file under the elements was truncated, even if the call has a result: the missing
+        bytes may have been read as zeros."""
         if self.mapping is not None:
             self.mapping.check()
 
     def send_instead(self) -> None:
-        """Called when the server does not know the memory any more, as a new server does not."""
+        """Called when the server no longer knows the memory, for example because it is a new server."""
         self.reference = None
         if self.view is not None:
             self.way = "memory"
@@ -118,11 +119,11 @@ class ArrayElsewhere:
 
 
 def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> Elements:
-    """Where the elements of `array` are. TypeError or ValueError for what cannot be sent as it is.
+    """Where the elements of `array` are. TypeError or ValueError for an array that cannot be sent as it is.
 
-    dtype: the element type of what does not say its own: bytes, files, an iterator of bytes or without
-        pieces. Of all others it must be the one that they say.
-    memory: what the server reads by itself.
+    dtype: the element type of arrays that do not carry one: bytes, files, an iterator of bytes or without
+        pieces. For all others it must be the type that they have.
+    memory: memory that the server reads itself.
     """
     import numpy
 
@@ -169,7 +170,7 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
 
 
 def _asked(elements: Elements) -> Elements:
-    """ValueError where it is a file that was cut in which they lie, though only the kernel says so."""
+    """ValueError if the elements lie in a file that was truncated, even if only the kernel knows this."""
     if elements.last is not None and elements.reference is None:
         elements.mapping = mapping_at(elements.last)
         elements.check_mapping()
@@ -177,7 +178,8 @@ def _asked(elements: Elements) -> Elements:
 
 
 def comes_in_pieces(array: Any) -> bool:
-    """Whether it is an iterator or a file, as elements_of tells them from arrays. Takes nothing of it."""
+    """Whether it is an iterator or a file, as elements_of distinguishes them from arrays. Consumes nothing of
+    it."""
     if not hasattr(array, "read") and not hasattr(array, "__next__"):
         return False
     is_array = isinstance(array, ArrayElsewhere) or any(hasattr(array, name) for name in _PROTOCOLS)
@@ -185,7 +187,7 @@ def comes_in_pieces(array: Any) -> bool:
 
 
 def says_its_type(array: Any) -> bool:
-    """Whether `dtype=` cannot be about its elements: false for bytes, files and iterators."""
+    """Whether `dtype=` cannot refer to its elements: false for bytes, files and iterators."""
     import numpy
 
     if isinstance(array, (numpy.ndarray, ArrayElsewhere, list, tuple, bool, int, float)) \
@@ -217,7 +219,7 @@ def _check_matrix(piece: Elements, matrix_of: Callable[[Elements], tuple[int, in
 
 
 def _of_numpy(array: numpy.ndarray[Any, Any], home: Home | None = None) -> Elements:
-    """home: of what it is a part of, where that is known."""
+    """home: that of the object that it is a part of, if that is known."""
     import numpy
 
     squeezed = array
@@ -225,7 +227,7 @@ def _of_numpy(array: numpy.ndarray[Any, Any], home: Home | None = None) -> Eleme
     name = element_type(dtype)
     if name is None:
         raise unsupported(array)
-    # NumPy exports no type that is not its own.
+    # NumPy exports only its own types.
     if not array.flags.c_contiguous and any(stride % dtype.itemsize for stride in array.strides):
         squeezed = _with_place_for_one_more(array)
         view = _native.View(numpy.asarray(_Bytes(squeezed)))  # strides count elements, for DLPack
@@ -247,7 +249,7 @@ def _of_numpy(array: numpy.ndarray[Any, Any], home: Home | None = None) -> Eleme
 
 
 def _of_lists(items: list[Any] | tuple[Any, ...]) -> Elements:
-    """Elements of the array that NumPy makes of lists; it copies arrays that are in them."""
+    """Elements of the array that NumPy makes from lists; it copies arrays that are in them."""
     import numpy
 
     mappings = mappings_of(refuse_masks_in(items))
@@ -260,9 +262,9 @@ def _of_lists(items: list[Any] | tuple[Any, ...]) -> Elements:
 
 
 def _exactly(items: list[Any] | tuple[Any, ...], array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """The array without rounding: NumPy makes float64 of integers of which int64 does not have all.
+    """The array without rounding: NumPy makes float64 of integers if int64 cannot represent all of them.
 
-    Raises TypeError where uint64 does not have all of them, either.
+    Raises TypeError if uint64 cannot represent all of them, either.
     """
     import numpy
 
@@ -280,8 +282,8 @@ def _exactly(items: list[Any] | tuple[Any, ...], array: numpy.ndarray[Any, Any])
 
 
 class _Bytes:
-    """An array's elements as bytes, in one more dimension. Serves fields of structured arrays, whose elements
-    need not lie at multiples of their size."""
+    """An array's elements as bytes, in one more dimension. This is for fields of structured arrays, whose
+    elements need not lie at multiples of their size."""
 
     def __init__(self, array: numpy.ndarray[Any, Any]):
         self.array = array
@@ -291,16 +293,16 @@ class _Bytes:
 
 
 def _with_place_for_one_more(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """The array, or the same without dimensions of length 1 if NumPy's have no more dimensions."""
-    # Some have a length of 1 then: memory has no 2^64 elements. NumPy 1 has 32 dimensions at most, and
-    # refuses an array of 2^32 elements with strides of 0 by itself.
+    """The array, or the same without its dimensions of length 1 if NumPy cannot have one more dimension."""
+    # Some have a length of 1 then: memory has no 2^64 elements. NumPy 1 has 32 dimensions at most, and itself
+    # rejects an array of 2^32 elements with strides of 0.
     return array.squeeze() if array.ndim == most_dimensions() else array
 
 
 def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
     if getattr(array, "requires_grad", False):
         raise TypeError("a tensor that requires grad: pass tensor.detach(), results have no gradient")
-    # DLPack says nothing of that bit, and PyTorch's __dlpack__ looks for the other one of its kind alone.
+    # DLPack does not mention that bit, and PyTorch's __dlpack__ looks only for the other one of its kind.
     is_negated = getattr(array, "is_neg", None)
     if is_negated is not None and is_negated():
         raise TypeError("a tensor whose elements are the negatives of those in its memory, as of "
@@ -335,7 +337,7 @@ def _of_buffer(buffer: memoryview, dtype: str | None) -> Elements:
         raise TypeError("a buffer of the format c does not say what elements its bytes are: pass dtype=")
     try:
         array = numpy.asarray(buffer)
-    except ValueError:  # it knows no such format
+    except ValueError:  # it does not know such a format
         raise TypeError(f"elements of the buffer format {buffer.format!r} cannot be reduced: pass "
                         "numpy.array(list(...), dtype), or numpy.frombuffer(..., dtype), of an element type: "
                         f"{', '.join(sorted(ELEMENT_TYPES))}") from None
@@ -343,9 +345,9 @@ def _of_buffer(buffer: memoryview, dtype: str | None) -> Elements:
 
 
 def _of_raw(buffer: memoryview, dtype: str, home: Home | None = None) -> Elements:
-    """Bytes that are elements of a type that the caller has said.
+    """Bytes that are elements of a type that the caller has named.
 
-    home: of what they are a part of, where that is known.
+    home: that of the object that they are a part of, if that is known.
     """
     import numpy
 
@@ -375,8 +377,8 @@ def _of_pieces(pieces: Iterator[Elements], dtype: str | None, way: Way) -> Eleme
 
 
 def views_of(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.View]:
-    """The views of the pieces of `whole`, which must not have them any more: it would form a cycle with this
-    generator, and live until Python looks for cycles."""
+    """The views of the pieces of `whole`, which must no longer refer to the pieces: it would form a cycle
+    with this generator, and live until Python's garbage collector looks for cycles."""
     for piece in pieces:
         view = view_of(piece, whole.type)
         if whole.matrix_of is not None:
@@ -386,8 +388,8 @@ def views_of(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.Vi
 
 
 def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Elements]:
-    """The elements of pieces: arrays or, where the caller has said a type, also bytes and files of that type.
-    Bytes may be cut inside elements, files may not."""
+    """The elements of pieces: arrays or, if the caller has named a type, also bytes and files of that type.
+    Bytes may be split inside elements, files may not."""
     if dtype is None:
         begin = b""
         for piece in pieces:
@@ -421,7 +423,7 @@ def _whole_elements(buffer: memoryview, cut: WholeElements, dtype: str) -> Itera
     home.check()
     for part in cut.parts_of(data.data, home.copy):
         yield _of_raw(part, dtype, None if isinstance(part.obj, bytes) else home)
-    home.check()  # elements were copied of it
+    home.check()  # elements were copied from it
 
 
 def _of_gpu(array: Any, memory: MemoryOfCall | None) -> Elements:
@@ -445,7 +447,7 @@ def _staged(array: Any) -> Elements:
 
 def _parts(array: Any) -> Iterator[Any]:
     """Rows of the first dimension, or parts of one row, as large as a piece may be. What lies in the last
-    dimensions is cut only if it is larger than a piece, and then such parts have no others beside it."""
+    dimensions is split only if it is larger than a piece, and each part is then a separate piece."""
     shape = tuple(array.shape)
     count = 1
     for length in shape:
@@ -459,7 +461,8 @@ def _parts(array: Any) -> Iterator[Any]:
 
 
 def _to_host(part: Any) -> Any:
-    """Copies it by its own library: PyTorch's cpu, CuPy's get, Numba's copy_to_host, or NumPy's protocol."""
+    """Copies it with its own library: PyTorch's cpu, CuPy's get, Numba's copy_to_host, or NumPy's
+    protocol."""
     import numpy
 
     for method in ("cpu", "get", "copy_to_host"):

@@ -29,18 +29,18 @@ Axis = Axes | None
 
 @dataclass(slots=True)
 class Cut:
-    """A cut of an array of these dimensions along these axes."""
+    """How to split an array with these dimensions along these axes."""
 
     dimensions: tuple[int, ...]
     axes: tuple[int, ...]
 
     def order(self) -> list[int]:
-        """The dimensions with the axes behind all others: segments are then consecutive."""
+        """The dimensions with the axes after all others: segments are then consecutive."""
         others = (at for at in range(len(self.dimensions)) if at not in self.axes)
         return [*others, *self.axes]
 
     def order_in_view(self, elements: Elements) -> list[int]:
-        """The same of the dimensions that the view has."""
+        """The same for the dimensions that the view has."""
         if not elements.is_squeezed:
             return self.order()
         there = [at for at, length in enumerate(self.dimensions) if length != 1]
@@ -53,19 +53,19 @@ class Cut:
         return math.prod(self.shape(True))
 
     def shape(self, keepdims: bool) -> tuple[int, ...]:
-        """The shape of the answer."""
+        """The shape of the result."""
         if keepdims:
             return tuple(1 if at in self.axes else length for at, length in enumerate(self.dimensions))
         return tuple(length for at, length in enumerate(self.dimensions) if at not in self.axes)
 
 
-# NumPy takes the axes 0 and -1 of an array without dimensions for these, and for no others.
+# NumPy accepts the axes 0 and -1 of an array without dimensions for these operators, and for no others.
 _OF_SCALARS = frozenset({"sum", "product", "min", "max", "argmin", "argmax", "any", "all", "count_nonzero"})
 _WITHOUT_IDENTITY = frozenset({"min", "max", "argmin", "argmax"})
 
 
 def cut_along(operator_name: str, elements: Elements, axis: Axes) -> Cut:
-    """Raises what NumPy raises for axes that are not there, TypeError for what has no axes."""
+    """Raises what NumPy raises for axes that do not exist, TypeError for an array that has no axes."""
     import numpy
 
     if elements.shape is None or not elements.is_array:
@@ -85,7 +85,7 @@ def cut_along(operator_name: str, elements: Elements, axis: Axes) -> Cut:
         raise ValueError("duplicate value in 'axis'")
     cut = Cut(elements.shape, tuple(sorted(axes)))
     if operator_name in _WITHOUT_IDENTITY and cut.length() == cut.count() == 0:
-        # There is no segment of which the server could say so.
+        # There is no segment for which the server could report this.
         raise InvalidArgumentError(f"{operator_name} of no elements has no value", "EMPTY_ARRAY",
                                    {"operator": operator_name})
     return cut
@@ -132,13 +132,13 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
             elements.view, cut.order_in_view(elements), cut.length(), cut.count(), call.task,
             call.settings.native(), progress, stop), elements)
     finally:
-        elements.check_mapping()  # which says more than that the system could not read
+        elements.check_mapping()  # whose error says more than that the system could not read
 
 
 def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.Client,
                       progress: Callable[[int], object] | None, stop: Stop | None) \
         -> numpy.ndarray[Any, Any]:
-    """Of a staged array. Each part has whole segments, or is one of those that make up a segment."""
+    """For a staged array. Each part has whole segments, or is one of several that make up a segment."""
     import numpy
 
     elements = call.elements

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""One call: what it asks for, checked, and how it is run."""
+"""One call: its checked arguments, and how it is run."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ Progress = Callable[[int, int | None], object] | bool | None
 class CommonOptions(TypedDict, total=False):
     """What every method takes.
 
-    timeout: seconds for the whole call, from when the method is called: retries count, and the wait for an
-        iterator, for a GPU or for a thread of asyncio's client. Then TimeoutError, of 0 at once. Code of the
-        caller's is not interrupted: the error comes when the iterator has given its piece (through asyncio it
-        does not wait for that). None: 3700, a little more than a server lets a call live by default.
-        math.inf: no limit.
-    streams: how many parts of the array are under way at once, each on its own connection. 0: as many as the
-        servers advise. The value has the same bits. An iterator, a file or an array on a GPU has one, and so
-        have `axis`, put and partial, and a kept array is not sent: for these more are a ValueError. One of
-        Client.empty takes them for the case that it has to be sent.
-    checksum: whether the server checks a CRC32C of the array; of what is sent to it, that is.
+    timeout: seconds for the whole call, from when the method is called: this includes retries, and waiting
+        for an iterator, for a GPU or for a thread of asyncio's client. Then TimeoutError; with 0 at once. The
+        caller's code is not interrupted: the error is raised when the iterator has yielded its piece (with
+        asyncio it does not wait for that). None: 3700, a little longer than a server lets a call live by
+        default. math.inf: no limit.
+    streams: how many parts of the array are sent at once, each on its own connection. 0: as many as the
+        servers advise. The value has the same bits. An iterator, a file or an array on a GPU uses one stream,
+        and so do `axis`, put and partial, and a kept array is not sent: for these, more than one is a
+        ValueError. An array of Client.empty accepts more, for the case in which it has to be sent.
+    checksum: whether the server checks a CRC32C of the array, if it is sent.
     request_id: appears in the server's log; at most 128 printable ASCII characters.
-    traceparent: the caller's place in a trace, as the W3C's Trace Context has it; its ids appear in the
-        server's log. A text of another form is not sent.
-    tracestate: goes with traceparent, as the W3C has it; at most 512 printable ASCII characters, or it is not
-        sent.
+    traceparent: the caller's place in a trace, as the W3C's Trace Context defines it; its ids appear in the
+        server's log. Text in any other form is not sent.
+    tracestate: sent with traceparent, as the W3C defines it; at most 512 printable ASCII characters, or it is
+        not sent.
     progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
-        times a second and at the end, on the thread that calls; what it raises ends the call. It must not
+        times a second and at the end, on the calling thread; an exception from it ends the call. It must not
         wait: the array is still read meanwhile, and so neither `timeout` nor a cancelled awaitable ends the
-        call before it has returned. True: a bar by tqdm. None or False: nothing is told.
+        call before it has returned. True: a tqdm progress bar. None or False: no progress is reported.
     """
 
     timeout: float | None
@@ -62,12 +62,12 @@ class CommonOptions(TypedDict, total=False):
 
 
 class CallOptions(CommonOptions, total=False):
-    """What every method takes, with what `dtype` means for all but sum and prod.
+    """What every method takes, with `dtype` as it is for all methods but sum and prod.
 
-    dtype: the element type of bytes, of files and of iterators of bytes or without pieces, as "float32" or
-        "bfloat16", or as NumPy has it: numpy.float32, "f4". Bytes are buffers of the formats B, b and c:
-        bytes, mmap, and array.array("b"); others say their type. Pieces of bytes, as a file's, may end inside
-        elements.
+    dtype: the element type of bytes, of files and of iterators of bytes or without pieces, such as "float32"
+        or "bfloat16", or a NumPy type: numpy.float32, "f4". Bytes are buffers of the formats B, b and c:
+        bytes, mmap, and array.array("b"); others carry their type. Pieces of bytes, such as a file's, may end
+        inside elements.
     """
 
     dtype: Any
@@ -78,7 +78,7 @@ _OPTIONS = frozenset(CallOptions.__annotations__)
 
 
 class Settings:
-    """How to call, and until when: its time begins when this is made."""
+    """How to call, and until when: the timeout begins when this object is made."""
 
     __slots__ = ("_end", "_others")
 
@@ -94,7 +94,8 @@ class Settings:
         return Settings(min(most_s, self.left_s()), self._others)
 
     def native(self) -> _native.Settings:
-        """The client library's settings, whose time runs from now. DeadlineExceededError if none is left."""
+        """The client library's settings, whose timeout runs from now. DeadlineExceededError if no time is
+        left."""
         left_s = self._end - time.monotonic()
         if left_s <= 0:
             raise too_late()
@@ -104,7 +105,7 @@ class Settings:
 @dataclass(slots=True)
 class Work(Generic[A]):
     """A call that can be made. run(client, stop) makes it and blocks. `stop` lets another thread end it, and
-    is None where the caller's own thread runs it."""
+    is None if the caller's own thread runs it."""
 
     settings: Settings
     run: Callable[[_native.Client, Stop | None], A]
@@ -112,7 +113,7 @@ class Work(Generic[A]):
 
 @dataclass(slots=True)
 class Call:
-    """An array, what to compute of it, and how."""
+    """An array, what to compute from it, and how."""
 
     elements: Elements
     task: _native.Task
@@ -142,18 +143,19 @@ def _task(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | 
         raise ValueError(f"ddof must be a finite number that is not negative, not {ddof}")
     if matrix is not None and max(matrix) >= 2**32:
         raise ValueError(f"matrices of {matrix[0]} x {matrix[1]} are too large")
-    # What is named goes out as named: operators that always wrap are not computed with "error".
+    # A policy that the caller names is sent as it is: operators that always wrap are not computed with
+    # "error".
     wrap = None if overflow is None else overflow == "wrap"
     return _native.Task(type_name, list(operators), matrix, wrap, nan == "ignore", modulus, ddof, algorithm)
 
 
-# Seconds, as the client library has it.
+# Seconds, as in the client library.
 DEFAULT_TIMEOUT_S = 3700.0
 _DEFAULTS = (0, False, "", "", "")
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
-    """Refuses by name what no method takes, and values of another type."""
+    """Rejects, by name, options that no method takes, and values of another type."""
     if not given:
         return Settings(DEFAULT_TIMEOUT_S, _DEFAULTS)
     if "where" in given:
@@ -188,7 +190,7 @@ def too_late() -> DeadlineExceededError:
 
 
 def check_one_stream(given: Mapping[str, Any], what: str) -> None:
-    """ValueError if more streams were asked for, of what cannot have them."""
+    """ValueError if more than one stream was requested for something that can use only one."""
     if given.get("streams", 0) > 1:
         raise ValueError(f"{what} one stream, not streams={given['streams']}")
 
@@ -203,12 +205,12 @@ def progress_of(given: Mapping[str, Any]) -> Callable[[int, int | None], object]
 
 
 def itself(answer: Any) -> Any:
-    """Finishes most answers: they stay as they are."""
+    """Finishes most results: they stay as they are."""
     return answer
 
 
 def run(call: Call, client: _native.Client, stop: Stop | None = None) -> _native.Answer:
-    """Blocks until the answer is there. Signals' handlers run meanwhile if this is the main thread."""
+    """Blocks until the result is there. Signal handlers run meanwhile if this is the main thread."""
     if call.progress is None:
         return _ask(client, call, None, stop)
     with Meter(call.progress, call.elements.bytes_to_send) as meter:
@@ -234,7 +236,7 @@ def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] |
     try:
         return client.reduce(elements.view, call.task, call.settings.native(), progress, stop)
     finally:
-        elements.check_mapping()  # which says more than that the system could not read
+        elements.check_mapping()  # whose error says more than that the system could not read
 
 
 def _write(client: _native.Client, call: Call, progress: Callable[[int], object] | None,
@@ -258,14 +260,14 @@ def _write(client: _native.Client, call: Call, progress: Callable[[int], object]
 
 
 def elements_for(array: Any, dtype: Any, stop: Stop | None, memory: MemoryOfCall | None = None) -> Elements:
-    """elements_of for a call, on the thread that blocks. An iterator and a file are the caller's code. Of an
-    array there is nothing but to read it, and to copy what lies on a GPU, which is waited for."""
+    """elements_of for a call, on the thread that blocks. An iterator and a file are the caller's code. An
+    array only has to be read, or copied if it lies on a GPU, and that is waited for."""
     with in_callers_code(stop if comes_in_pieces(array) else None):
         return elements_of(array, dtype, memory)
 
 
 def next_piece(pieces: Iterator[P], elements: Elements, stop: Stop | None) -> P | None:
-    """The next of the pieces of `elements`. Those of an array on a GPU are copied here, and who waits for the
-    call may do with the array what he likes once it is over: so it is waited for."""
+    """The next of the pieces of `elements`. Those of an array on a GPU are copied here. Once the call is
+    over, the caller may do anything with the array, so the copy is waited for."""
     with in_callers_code(stop if elements.way == "pieces" else None):
         return next(pieces, None)

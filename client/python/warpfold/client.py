@@ -31,15 +31,15 @@ DEFAULT_TARGET = "127.0.0.1:50051"
 def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
             tls_ca: Path | None = None, tls_cert: Path | None = None, tls_key: Path | None = None,
             memory_socket: Path | None = None) -> Client:
-    """A client of one server, or of several of which each array uses all.
+    """A client of one server, or of several, all of which each array uses.
 
     target: "host:port" or "unix:/path"; several in a list.
-    connections: the most to each server, 1 to 64; each is made when a call finds all before it busy.
-    max_attempts: how often in a row a call, or a part of an array, may fail before it is given up.
-    tls_ca, tls_cert, tls_key: PEM files; the authority asks for TLS, the other two, which go together, for a
-        client's own identity.
-    memory_socket: the server's --memory_socket, of one on this machine: for Client.empty, and so that arrays
-        on its GPU are read where they lie.
+    connections: the maximum for each server, 1 to 64; each is made when a call finds all earlier ones busy.
+    max_attempts: how often in a row a call, or a part of an array, may fail before the client gives it up.
+    tls_ca, tls_cert, tls_key: PEM files; the authority enables TLS, the other two, which go together, give
+        the client an identity.
+    memory_socket: the --memory_socket of a server on this machine: for Client.empty, and so that arrays on
+        its GPU are read in place.
 
     Does not wait for the server: the first call does, and raises what is wrong (UnavailableError). Raises
     OSError for a file that cannot be read, and RuntimeError in a process that was forked from one that has
@@ -54,7 +54,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
     """See connect. For a with statement, or close().
 
     All methods may be called from any thread at the same time; calls run without Python's lock. Signals are
-    heard while the main thread calls: KeyboardInterrupt ends the call, and nothing of the array is then held.
+    handled while the main thread calls: KeyboardInterrupt ends the call, and the array is then no longer in
+    use.
     """
 
     def __init__(self, target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64,
@@ -85,29 +86,29 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         self._native = _native.Client(self._targets, connections, max_attempts, tls)
 
     def info(self, *, timeout: float | None = None) -> dict[str, Any]:
-        """What the server, or one of them, can do: version, backend, device, operators and limits."""
+        """What the server, or one of several, can do: version, backend, device, operators and limits."""
         information: dict[str, Any] = self._perform(informing(timeout), itself)
         return information
 
     def is_serving(self, *, timeout: float | None = None) -> bool:
-        """Whether the server, or any of them, takes calls; UnavailableError if none answers."""
+        """Whether the server, or any of several, accepts calls; UnavailableError if none responds."""
         is_serving: bool = self._perform(asking_whether_it_serves(timeout), itself)
         return is_serving
 
     def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
             **options: Unpack[CallOptions]) -> ResidentArray:
-        """Sends an array once, to be kept in the server's device memory: a ResidentArray. Of a client of one
-        target.
+        """Sends an array once, to be kept in the server's device memory, and returns a ResidentArray. Only
+        for a client with one target.
 
-        array: in the host's memory: NumPy's, or whatever has DLPack or a buffer.
-        matrix: as in reduce; reductions of the array must then be of matrices, too, and only then can be.
+        array: in the host's memory: a NumPy array, or anything that has DLPack or a buffer.
+        matrix: as in reduce; reductions of the array are then of matrices, too, and only then can they be.
             Pairs for affine_compose are matrices of one row: array.reshape(-1, 1, 2).
-        ttl: seconds without use after which the array goes. None: the server's own time.
-        owner: whose it is, for quotas and lists; at most 128 printable ASCII characters.
+        ttl: seconds without use after which the array is deleted. None: the server's default.
+        owner: the owner's name, for quotas and lists; at most 128 printable ASCII characters.
 
-        Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA; ARRAY_TOO_LARGE where no wait makes room),
-        UnimplementedError (NO_RESIDENT_ARRAYS), and TypeError for what is not in the host's memory:
-        iterators, files, arrays on a GPU, kept arrays.
+        Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA; ARRAY_TOO_LARGE if waiting cannot make
+        room), UnimplementedError (NO_RESIDENT_ARRAYS), and TypeError for arrays that are not in the host's
+        memory: iterators, files, arrays on a GPU, kept arrays.
         """
         check_one_target(self._targets)
         work = putting(array, matrix, ttl, owner, options)
@@ -115,11 +116,11 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         return kept
 
     def array(self, token: bytes, *, timeout: float | None = None) -> ResidentArray:
-        """The array of a ResidentArray's token: of one dimension, or of three if it is of matrices. Its
+        """The array with a ResidentArray's token: it has one dimension, or three if it is of matrices. Its
         reshape gives it another shape.
 
-        Raises NotFoundError where the server keeps none of this token, and ValueError of a client of several
-        targets.
+        Raises NotFoundError if the server keeps no array with this token, and ValueError for a client with
+        several targets.
         """
         check_one_target(self._targets)
         work = asking(token, timeout)
@@ -127,37 +128,38 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         return kept
 
     def arrays(self, owner: str = "", *, timeout: float | None = None) -> list[ArrayInfo]:
-        """The arrays that the server keeps, oldest first: of one owner, or of all. Without their tokens. Of a
-        client of one target."""
+        """The arrays that the server keeps, oldest first, of one owner or of all, without their tokens. Only
+        for a client with one target."""
         check_one_target(self._targets)
         infos: list[ArrayInfo] = self._perform(listing(owner, timeout), infos_of)
         return infos
 
     def empty(self, shape: Shape, dtype: Any = "float64", *, timeout: float | None = None) \
             -> numpy.ndarray[Any, Any]:
-        """A new NumPy array of zeros in memory that the server reads where it lies.
+        """A new NumPy array of zeros in memory that the server reads in place.
 
         shape: a length, or a tuple of them.
-        dtype: an element type's name, or what NumPy makes one of; bfloat16 is ml_dtypes'.
+        dtype: the name of an element type, or anything that NumPy converts to one; bfloat16 is that of
+            ml_dtypes.
         timeout: seconds to wait for the server; then TimeoutError.
 
-        It, and contiguous parts of it, go by reference through this client (way "shared memory"). The memory
-        is given back with the last array that lies in it. An array must not be written to while it is
-        reduced. Raises UnavailableError where nobody listens at the memory socket, or has not answered for
+        This client passes it, and contiguous parts of it, by reference (way "shared memory"). The memory is
+        released with the last array that lies in it. An array must not be written to while it is reduced.
+        Raises UnavailableError if nobody listens at the memory socket, or the server has not responded for
         two minutes, and ResourceExhaustedError (TOO_MUCH_MEMORY) for more than the server allows, or this
-        machine has, and where 1,024 such arrays of this client live, among which the server counts what it
-        has opened of a GPU's memory.
+        machine has, and if this client has 1,024 such arrays; to these the server counts the GPU memory that
+        it has opened.
         """
         work = allocating(self._memory, shape, dtype, timeout)
         array: numpy.ndarray[Any, Any] = self._perform(work, itself)
         return array
 
     def close(self) -> None:
-        """Later calls raise RuntimeError; those under way on other threads go on to their end.
+        """Later calls raise RuntimeError; those in progress on other threads run to their end.
 
-        What the server has opened of a GPU's memory is given back, whether or not its arrays live.
+        GPU memory that the server has opened is released, even if its arrays still live.
 
-        Raises nothing, of a client that is closed already neither.
+        Raises nothing, even if the client is already closed.
         """
         self._native = None
         if self._memory is not None:
@@ -171,7 +173,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         return plain.value_of(self._open(), operator, array, spec)
 
     def _open(self) -> _native.Client:
-        native = self._native  # which another thread, or a signal's handler, may take away
+        native = self._native  # which another thread, or a signal handler, may remove
         if native is None:
             raise RuntimeError("this client is closed")
         forks.check()
@@ -214,10 +216,10 @@ def _check_tls(authorities: str, ca: Path, cert: Path | None, key: Path | None) 
     path = ca
     try:
         context.load_verify_locations(cadata=authorities)
-        # What is a pipe cannot be read again, and Python's OpenSSL takes these two as files alone.
+        # A pipe cannot be read again, and Python's OpenSSL accepts these two only as files.
         if cert is not None and key is not None and os.path.isfile(cert) and os.path.isfile(key):
             path = f"{os.fsdecode(cert)} with {os.fsdecode(key)}"
-            # Without a password OpenSSL would ask for one at the terminal; gRPC takes no encrypted key.
+            # Without a password OpenSSL would ask for one at the terminal; gRPC accepts no encrypted key.
             context.load_cert_chain(cert, key, password="")
     except ssl.SSLError as error:
         what = error.reason or "it cannot be read, or the key is encrypted"
@@ -229,9 +231,9 @@ def _pem(name: str, path: Path | None) -> str:
         return ""
     where = file_path(name, path)
     with open(where, "rb") as file:
-        # What is between the certificates may be in any language, but Python's OpenSSL takes ASCII alone.
+        # Text between the certificates may be in any language, but Python's OpenSSL accepts only ASCII.
         text = file.read().decode("ascii", "replace").replace("\ufffd", "?")
-    # An empty authority would be the system's, for gRPC.
+    # gRPC would take an empty authority to mean the system's.
     if "-----BEGIN " not in text:
         raise ValueError(f"{where} is not a PEM file")
     return text

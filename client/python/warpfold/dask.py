@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Dask's arrays, reduced where they lie, on many machines:
+"""Dask arrays, reduced where they are, on many machines:
 
     total = warpfold.dask.reduce(darray, "sum", ["node1:50051", "node2:50051"]).compute()
 
 Each chunk becomes a partial state on the server nearest its worker, and states are merged in array order: the
-value has the bits of one call over the whole array. docs/python.md says what the plan costs.
+value has the same bits as one call over the whole array. docs/python.md says what the plan costs.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ T = TypeVar("T")
 # How many states are merged at a time. They take some 200 KB, and there is one more step only for each 256
 # times as many chunks.
 MERGED_STATES = 256
-# A server that did not answer, or that was full, is asked only after the others for this long.
+# For this long, a server that did not respond, or that was full, is asked only after the others.
 _LEFT_OUT_S = 10.0
 _FULL_S = 1.0
-# How often all servers are asked where none of them answers; where one is full, until the timeout. The pause
-# before they are asked again is doubled each time.
+# How often all servers are asked if none of them responds; if one is full, they are asked until the timeout.
+# The pause before they are asked again is doubled each time.
 _ROUNDS = 4
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 1.0
 
 
 class Servers(NamedTuple):
-    """What a task calls."""
+    """The function that a task calls."""
 
     targets: tuple[str, ...]
     tls: tuple[tuple[str, str], ...]
@@ -57,7 +57,7 @@ class Servers(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Adjacent elements of one chunk: `length` from number `begin` on, in row-major order."""
+    """Adjacent elements of one chunk: `length` elements from index `begin` on, in row-major order."""
 
     chunk: int
     begin: int
@@ -70,24 +70,25 @@ def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[
            tls_ca: Path | None = None, tls_cert: Path | None = None, tls_key: Path | None = None) -> Any:
     """A Delayed of the value of one operator, or of the Result of several.
 
-    darray: a dask.array of NumPy arrays, whose chunks are adjacent elements in row-major order: it is cut
-        along one dimension, and those before it into pieces of length 1. ValueError says the rechunk() that
-        another one needs. Where chunks do not end at multiples of warpfold.cut_elements, the few elements up
-        to the next one go with the chunk before: no chunk is moved.
+    darray: a dask.array of NumPy arrays, whose chunks are adjacent elements in row-major order: it is split
+        along one dimension, and along those before it into pieces of length 1. For any other array,
+        ValueError names the rechunk() that it needs. If chunks do not end at multiples of
+        warpfold.cut_elements, the few elements up to the next multiple are reduced with the chunk before: no
+        chunk is moved.
     operators: a name of docs/operators.md, or a list of them.
-    servers: as connect has them. A worker calls those on its own machine (unix:/path, localhost, or its own
-        name or address), or else all of them in turn; another one where they are not there, are full, or do
-        not answer in half of the time that is left.
+    servers: as for connect. A worker calls those on its own machine (unix:/path, localhost, or its own name
+        or address), or else all of them in turn; it calls another one if they are not there, are full, or do
+        not respond in half of the time that is left.
     matrix, nan, overflow, ddof, modulus: as in Client.reduce.
     timeout: seconds for each part, and for each merge, over all servers that are asked; None: 3700. While
-        there is another server to ask, the one that is asked has half of what is left: pass twice what a
-        part takes. With math.inf one that says nothing is waited for without an end.
+        there is another server to ask, the current one has half of the time that is left: pass twice the time
+        that a part takes. With math.inf, a server that does not respond is waited for without limit.
     tls_ca, tls_cert, tls_key: paths of PEM files on the workers.
 
-    Raises TypeError and ValueError at once for what cannot be reduced; compute() WarpfoldError's kinds.
-    A worker that is lost has its chunks reduced again by another; a server that is lost leaves its to the
-    others. Where none answers in four rounds, with 0.1, 0.2 and 0.4 s between them, UnavailableError; where
-    all are full until the timeout, ResourceExhaustedError.
+    Raises TypeError and ValueError at once for arrays that cannot be reduced; compute() raises subclasses of
+    WarpfoldError. If a worker is lost, another one reduces its chunks again; if a server is lost, the others
+    take over its chunks. If none responds in four rounds, with 0.1, 0.2 and 0.4 s between them, compute()
+    raises UnavailableError; if all are full until the timeout, ResourceExhaustedError.
     """
     names = operators_of([operators] if isinstance(operators, str) else operators)
     settings_of({"timeout": timeout})
@@ -111,7 +112,8 @@ def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[
 def parts_of(sizes: Sequence[int], unit: int) -> list[tuple[int, list[Run]]]:
     """The first element of each part, and the runs that it is made of; at least one part.
 
-    A part is a chunk from its first multiple of `unit` on, and the heads of those behind it, up to the next.
+    A part is a chunk from its first multiple of `unit` on, and the heads of the chunks after it, up to the
+    next multiple.
     """
     parts: list[tuple[int, list[Run]]] = []
     begin = 0
@@ -122,11 +124,11 @@ def parts_of(sizes: Sequence[int], unit: int) -> list[tuple[int, list[Run]]]:
         if size > head:
             parts.append((begin + head, [Run(chunk, head, size - head)]))
         begin += size
-    return parts or [(0, [Run(0, 0, 0)])]  # of an empty array, its first chunk
+    return parts or [(0, [Run(0, 0, 0)])]  # for an empty array, its first chunk
 
 
 def _cut_of(darray: Any) -> tuple[tuple[int, ...], list[int]]:
-    """The shape, and the chunks' sizes in row-major order of chunks, which is that of elements."""
+    """The shape, and the chunks' sizes in row-major order of chunks, which is also that of elements."""
     import dask.array
 
     if not isinstance(darray, dask.array.Array):
@@ -152,9 +154,9 @@ def _cut_of(darray: Any) -> tuple[tuple[int, ...], list[int]]:
 
 
 def _elements(chunk: Any, size: int, question: Question) -> numpy.ndarray[Any, Any]:
-    """A chunk's elements or matrices in a row. Dask believes what functions say of its chunks; we do not."""
+    """A chunk's elements or matrices in a row. Dask trusts what functions say about its chunks; we do not."""
     if type(chunk) not in (numpy.ndarray, numpy.memmap) and not isinstance(chunk, numpy.generic):
-        # A masked array's elements do not all count, and others need not be elements in a row at all.
+        # A masked array's elements do not all count, and other objects need not be elements in a row at all.
         raise TypeError(
             f"a chunk is a {type(chunk).__module__}.{type(chunk).__qualname__}: only NumPy's own arrays are "
             "reduced; darray.map_blocks(...) turns others into them")
@@ -169,7 +171,8 @@ def _elements(chunk: Any, size: int, question: Question) -> numpy.ndarray[Any, A
 
 
 def _copied(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """A copy in row-major order. NumPy's own would end the process if it is of a mapped file that is cut."""
+    """A copy in row-major order. NumPy's own copy would end the process if the array is in a mapped file that
+    is truncated."""
     elements = elements_of(array, None)
     if elements.view is None:
         raise TypeError("a chunk is not in the host's memory")
@@ -180,7 +183,7 @@ def _copied(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
 
 def _graph(darray: Any, sizes: list[int], parts: list[tuple[int, list[Run]]], question: Question,
            where: Servers, one: bool) -> Any:
-    """The tasks as one layer of a graph: a Delayed for each would take a quadratic time to put together."""
+    """The tasks as one layer of a graph: putting together a Delayed for each would take quadratic time."""
     from dask.core import flatten
     from dask.delayed import Delayed
     from dask.highlevelgraph import HighLevelGraph
@@ -210,7 +213,7 @@ def _graph(darray: Any, sizes: list[int], parts: list[tuple[int, list[Run]]], qu
     return Delayed(value, HighLevelGraph.from_collections(value, layer, dependencies=[array]))
 
 
-# The tasks, by the names that Dask's pages show.
+# The tasks, with the names that Dask's pages show.
 
 
 def warpfold_head(question: Question, where: Servers, chunk: Any, size: int,
@@ -239,21 +242,22 @@ def warpfold_value(one: bool, where: Servers, states: list[PartialState]) -> Any
     return next(iter(result.values())) if one else result
 
 
-# The clients of this process, which keep their connections, and until when each server is asked last.
+# The clients of this process, which keep their connections, and until when each server is asked after all
+# others.
 _lock = threading.Lock()
 _clients: dict[tuple[str, tuple[tuple[str, str], ...]], Client] = {}
 _left_out: dict[str, float] = {}
 
 
 def _call(where: Servers, index: int, call: Callable[[Client, float], T]) -> T:
-    """What the first server answers that takes the call; `index` spreads tasks over those that are equally
-    near."""
+    """The result from the first server that accepts the call; `index` spreads tasks over servers that are
+    equally near."""
     end = time.monotonic() + (DEFAULT_TIMEOUT_S if where.timeout is None else where.timeout)
     pause_s = _FIRST_PAUSE_S
     rounds_left = _ROUNDS
     failures: list[WarpfoldError] = []
-    # Those whose part of the time was over. Where no other one is quicker, the timeout is too short for the
-    # part, and no server is to blame.
+    # The servers whose share of the time was over. If no other one is quicker, the timeout is too short for
+    # the part, and no server is at fault.
     timed_out: set[str] = set()
     try:
         while True:
@@ -285,13 +289,13 @@ def _call(where: Servers, index: int, call: Callable[[Client, float], T]) -> T:
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
     finally:
-        # Their tracebacks have this frame, and with it the chunk, which would live until Python looks for
-        # cycles.
+        # Their tracebacks have this frame, and with it the chunk, which would live until Python's garbage
+        # collector looks for cycles.
         failures.clear()
 
 
 def _left_out_s(error: WarpfoldError) -> float | None:
-    """For how long others are asked before; None for an error that others would have, too."""
+    """For how long others are asked first; None for an error that others would return, too."""
     if isinstance(error, ResourceExhaustedError):
         return _FULL_S if error.reason in ("TOO_MANY_REDUCTIONS", "TOO_MANY_CALLS") else None
     if isinstance(error, DeadlineExceededError) and error.reason != "DEADLINE":
@@ -338,7 +342,7 @@ def _client(target: str, tls: tuple[tuple[str, str], ...]) -> Client:
     with _lock:
         client = _clients.get((target, tls))
         if client is None:
-            # A full server is not asked again by the client: another one may be idle.
+            # The client does not ask a full server again: another one may be idle.
             client = _clients[target, tls] = connect(target, max_attempts=1,
                                                      **dict(tls))  # type: ignore[arg-type]
         return client

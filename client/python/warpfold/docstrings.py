@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What many methods say in their docstrings alike, written once: arguments, options and errors.
+"""What the docstrings of many methods have in common, written once: arguments, options and errors.
 
-A method's own docstring says what it answers, and what of its arguments is its alone.
+A method's own docstring says what it returns, and describes the arguments that are special to it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def documented(kind: type[C]) -> type[C]:
 
 
 def without_array(text: str | None) -> str | None:
-    """A method's docstring, for the same method of an array."""
+    """A method's docstring, adapted for the same method of an array."""
     return None if text is None else re.sub(r"^array:.*\n(?: +.*\n)*", "", text, count=1, flags=re.MULTILINE)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The types that elements have, and what is said of what has none of them."""
+"""The types that elements can have, and the error messages for objects of any other type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_COMPLEX = "pass array.real and array.imag"
 
 
 def type_named(dtype: Any) -> str:
-    """The element type that `dtype` is: one of their names, or anything of which NumPy makes a type."""
+    """The element type that `dtype` names: one of their names, or anything that NumPy converts to a type."""
     import numpy
 
     if isinstance(dtype, str) and dtype in ELEMENT_TYPES:
@@ -48,8 +48,8 @@ def element_bytes(type_name: str) -> int:
 
 @functools.lru_cache(maxsize=64)
 def element_type(dtype: numpy.dtype[Any]) -> str | None:
-    """The element type's name, if it is one. Cached, since NumPy takes 2 us to say a type's name; of types
-    that are none there is no end."""
+    """The element type's name, if it is one. Cached, since NumPy takes 2 us to return a type's name; the
+    cache is bounded, since there is no end of other types."""
     return dtype.name if dtype.name in ELEMENT_TYPES and dtype.isnative else None
 
 
@@ -68,7 +68,7 @@ def unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
 
 
 def remedy_of(array: Any) -> str:
-    """What the caller can do with an array of a kind that is not taken."""
+    """What the caller can do with an array of a kind that is not accepted."""
     if isinstance(array, (str, os.PathLike)):
         return "to read a file pass warpfold.files.npy(path), or an open one with dtype="
     if isinstance(array, (complex, range)):

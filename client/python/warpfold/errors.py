@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a call raises when the server, or the way to it, refuses.
+"""What a call raises when the server rejects it, or cannot be reached.
 
-Every exception is a WarpfoldError, and also the built-in exception that fits: who catches ValueError or
-TimeoutError catches ours. Arguments that cannot be sent at all raise plain TypeError and ValueError, before
-anything is sent.
+Every exception is a WarpfoldError, and also the built-in exception that fits: code that catches ValueError or
+TimeoutError also catches ours. Arguments that cannot be sent at all raise plain TypeError and ValueError,
+before anything is sent.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _ARGUMENTS = frozenset({"message", "reason", "fields"})
 class WarpfoldError(Exception):
     """A call that failed.
 
-    code: the status, as "INVALID_ARGUMENT".
-    reason: why, for programs, as "EMPTY_ARRAY". The reasons are listed at the top of
-        warpfold/v1/reduction.proto; the client gives the same where it finds a fault before anything is sent.
-        "" for errors without one, as of a connection that cannot be made.
-    fields: what is said of it, by name: the field that is wrong, the limit.
+    code: the status, such as "INVALID_ARGUMENT".
+    reason: why, for programs, such as "EMPTY_ARRAY". The reasons are listed at the top of
+        warpfold/v1/reduction.proto; the client gives the same ones if it finds a fault before anything is
+        sent. "" for errors without one, such as a connection that cannot be made.
+    fields: details, by name: the field that is wrong, the limit.
     message: the same for people.
     """
 
@@ -38,7 +38,7 @@ class WarpfoldError(Exception):
         return f"{self.code}{f' ({self.reason})' if self.reason else ''}: {self.message}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What callers have put on it goes along; notes are not shared with a copy.
+        # Attributes that callers have added are copied, too; notes are not shared with a copy.
         state = {name: value for name, value in vars(self).items() if name not in _ARGUMENTS}
         if "__notes__" in state:
             state["__notes__"] = list(state["__notes__"])
@@ -46,7 +46,7 @@ class WarpfoldError(Exception):
 
 
 class InvalidArgumentError(WarpfoldError, ValueError):
-    """The operator does not take this type, shape or option; or has no value for an empty array."""
+    """The operator does not support this type, shape or option, or has no value for an empty array."""
 
     code = "INVALID_ARGUMENT"
 
@@ -76,13 +76,13 @@ class UnavailableError(WarpfoldError, ConnectionError):
 
 
 class ResourceExhaustedError(WarpfoldError, RuntimeError):
-    """A limit of the server: too many calls at once, or too large an array."""
+    """A limit of the server: too many calls at once, or an array that is too large."""
 
     code = "RESOURCE_EXHAUSTED"
 
 
 class NotFoundError(WarpfoldError, LookupError):
-    """An array that was deleted or has expired, or a token of another server's (UNKNOWN_MEMORY)."""
+    """An array that was deleted or has expired, or a token of another server (UNKNOWN_MEMORY)."""
 
     code = "NOT_FOUND"
 
@@ -100,7 +100,7 @@ class UnimplementedError(WarpfoldError, NotImplementedError):
 
 
 class PermissionDeniedError(WarpfoldError, PermissionError):
-    """The server does not take calls from this client."""
+    """The server does not accept calls from this client."""
 
     code = "PERMISSION_DENIED"
 
@@ -112,19 +112,19 @@ class UnauthenticatedError(WarpfoldError, PermissionError):
 
 
 class InternalError(WarpfoldError, RuntimeError):
-    """A fault of the server, or an answer that does not match the request."""
+    """A fault of the server, or a response that does not match the request."""
 
     code = "INTERNAL"
 
 
 class CancelledError(WarpfoldError):
-    """The call was ended from here."""
+    """The call was ended by this client."""
 
     code = "CANCELLED"
 
 
 class UnknownError(WarpfoldError, RuntimeError):
-    """A failure of a kind that this package has no name for; `code` is the status."""
+    """A failure of a kind for which this package has no name; `code` is the status."""
 
 
 _BY_CODE: dict[str, type[WarpfoldError]] = {
@@ -136,9 +136,10 @@ _BY_CODE: dict[str, type[WarpfoldError]] = {
 
 
 def from_status(code: str, message: str, reason: str, fields: Mapping[str, str]) -> WarpfoldError:
-    """The exception of a status; called by the extension module."""
+    """The exception for a status; called by the extension module."""
     kind = _BY_CODE.get(code, UnknownError)
-    # The server names the protocol's option, and the client library none. This operator has none, either.
+    # The server names the protocol's option, and the client library names none. This operator has none,
+    # either.
     if reason == "OVERFLOW" and "max_subarray_sum" not in message:
         message = f'{message.partition(";")[0]}; overflow="wrap" would answer it modulo 2**bits of the ' \
                   "element type"

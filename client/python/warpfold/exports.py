@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What arrays of other libraries export: DLPack's capsules, and Python's buffers."""
+"""What arrays of other libraries export: DLPack capsules, and Python buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def exported(array: Any) -> _native.View:
-    """TypeError, with the cause, for what does not export its elements."""
+    """TypeError, with the cause, for an object that does not export its elements."""
     try:
         capsule = _capsule_of(array)
     except MemoryError:
@@ -31,18 +31,19 @@ def exported(array: Any) -> _native.View:
 
 
 def _capsule_of(array: Any) -> Any:
-    """Asks once, since a library may have to wait, or copy, and again only where it knows of no versions."""
+    """Asks once, since a library may have to wait, or copy, and again only if the library does not know
+    versions."""
     try:
         return array.__dlpack__(max_version=(1, 0))
     except TypeError as error:
-        # However the language words it that a function is written in.
+        # However the function's language words this.
         if "argument" not in str(error):
             raise
         return array.__dlpack__()
 
 
 def dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
-    """JAX's arrays say what NumPy's type of bfloat16 is."""
+    """JAX arrays have the NumPy type for bfloat16."""
     import numpy
 
     said = getattr(array, "dtype", None)
@@ -52,7 +53,7 @@ def dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
 def buffer_of(array: Any) -> memoryview | None:
     try:
         return memoryview(array)
-    except (TypeError, ValueError, BufferError):  # arrays whose memory cannot be read say so in several ways
+    except (TypeError, ValueError, BufferError):  # arrays whose memory cannot be read raise various errors
         return None
 
 
@@ -62,6 +63,6 @@ def format_of(buffer: memoryview) -> str:
 
 
 def is_of_bytes(buffer: memoryview) -> bool:
-    """Whether its elements are bytes, of which the caller says what they are: a buffer of any other format
-    says it."""
+    """Whether its elements are bytes, whose meaning the caller gives: a buffer of any other format carries
+    its type."""
     return format_of(buffer) in ("B", "b", "c")

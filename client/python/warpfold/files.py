@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Files as arrays. What each function answers goes to any method of a client:
+"""Files as arrays. The result of each function can be passed to any method of a client:
 
     client.sum(warpfold.files.npy("measurements.npy"))
     client.sum(warpfold.files.parquet("trips.parquet", "distance"))
     client.sum(itertools.chain(warpfold.files.npz("a.npz", "x"), warpfold.files.npz("b.npz", "x")))
     client.sum(iter([warpfold.files.npy("a.npy"), warpfold.files.npy("b.npy")]))
 
-None of them reads a file as a whole: they map it, or are iterators of pieces. Errors: OSError for what cannot
-be read, ValueError for what is not such a file or has more in it, KeyError for a member or a column that is
-not there, TypeError for what is no path.
+None of them reads a file as a whole: they map it, or are iterators of pieces. Errors: OSError for a file that
+cannot be read, ValueError for one that is not of this format or contains more, KeyError for a member or a
+column that does not exist, TypeError for an argument that is not a path.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from warpfold.raw_bytes import BEGIN_BYTES, check_begin
 if TYPE_CHECKING:
     import numpy
 
-# How many bytes end an Arrow stream, by the format of today and that before Arrow 0.15. Messages have more.
+# How many bytes end an Arrow stream, in today's format and in that before Arrow 0.15. Messages have more.
 _END_MARK_BYTES = (8, 4)
 
 
 def npy(path: Path) -> numpy.ndarray[Any, Any]:
-    """The array of a .npy file, mapped. ValueError for what is none, has elements that are objects, or has
-    bytes behind the array, as of another one."""
+    """The array of a .npy file, mapped. ValueError for a file of another kind, for elements that are objects,
+    or for bytes after the array, such as those of another one."""
     import numpy
 
     name = _path(path)
     try:
         with open(name, "rb") as file:
-            # Not zipfile.is_zipfile, which looks at the end, where elements may be of an archive, too.
+            # This does not use zipfile.is_zipfile, which looks at the end, where the elements may look like
+            # an archive, too.
             if file.peek(2)[:2] == b"PK":
                 raise ValueError("it is an archive of arrays: pass warpfold.files.npz(path, member)")
             shape, _, dtype = _header_of(file)
@@ -52,10 +53,10 @@ def npy(path: Path) -> numpy.ndarray[Any, Any]:
 
 
 def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
-    """A file of nothing but little-endian elements, mapped. ValueError for a .npy file or an archive.
+    """A file that contains only little-endian elements, mapped. ValueError for a .npy file or an archive.
 
-    dtype: their type, as "float32", or as NumPy has it: numpy.float32, "f4", ml_dtypes.bfloat16. TypeError
-        for what is none.
+    dtype: their type, such as "float32", or a NumPy type: numpy.float32, "f4", ml_dtypes.bfloat16. TypeError
+        for anything else.
     """
     import numpy
 
@@ -73,8 +74,8 @@ def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
 
 
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
-    """The pieces of one array of a .npz file, unpacked as they are asked for. ValueError for what is none,
-    and for bytes behind the array."""
+    """The pieces of one array of a .npz file, unpacked as they are requested. ValueError for a file of
+    another kind, and for bytes after the array."""
     where = _path(path)
     try:
         with zipfile.ZipFile(where) as archive:
@@ -85,7 +86,7 @@ def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
             with archive.open(name) as file:
                 yield from _npy_pieces(file, archive.getinfo(name).file_size)
     except Exception as error:
-        # Each kind of compression has errors of its own: bzip2's is an OSError, but not the system's.
+        # Each kind of compression has its own errors: bzip2's is an OSError, but not one of the system.
         is_of_system = getattr(error, "errno", None) is not None
         if is_of_system or isinstance(error, (KeyError, MemoryError, ImportError)):
             raise
@@ -97,15 +98,16 @@ def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
 def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of a column of an Arrow IPC file (Feather 2), or of a file with an IPC stream.
 
-    ValueError where an element is null, for a stream without the mark of its end, of which batches may be
-    missing, and for one with bytes behind it, as of another stream; TypeError for a column whose type is no
+    ValueError if an element is null, for a stream without its end mark, of which batches may be missing, and
+    for one with bytes after it, such as those of another stream; TypeError for a column whose type is not an
     element type.
     """
     import pyarrow
 
     with open(_path(path), "rb") as file, pyarrow.memory_map(_path(path)) as source, \
             _ipc_reader(source) as reader:
-        # pyarrow itself reads the map, and the process would end where nothing is behind it any more.
+        # pyarrow itself reads the mapping, and the process would end if the file behind it had become
+        # shorter.
         mapping = Mapping(lambda: os.fstat(file.fileno()).st_size, source.size())
         index = _column_index(reader.schema, column)
         yield _empty_piece(reader.schema.field(index).type, column)
@@ -119,18 +121,18 @@ def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
 
 
 def parquet(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
-    """The pieces of a column of a Parquet file. ValueError and TypeError as of arrow()."""
+    """The pieces of a column of a Parquet file. ValueError and TypeError as for arrow()."""
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(_path(path)) as file:
         index = _column_index(file.schema_arrow, column)
         yield _empty_piece(file.schema_arrow.field(index).type, column)
         for batch in file.iter_batches(batch_size=1 << 20, columns=[column]):
-            yield _column_piece(batch.column(column), column)  # there may be a field of a struct, too
+            yield _column_piece(batch.column(column), column)  # it may also name a field of a struct
 
 
 def _path(path: Path) -> str:
-    # Numbers are opened as descriptors else.
+    # Otherwise numbers would be opened as descriptors.
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"a file is named by a path, as 'measurements.npy', not by {path!r}")
     return os.fsdecode(path)
@@ -144,7 +146,8 @@ def _check_end(data_bytes: int, shape: tuple[int, ...], dtype: numpy.dtype[Any])
 
 
 def _header_of(file: IO[bytes]) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:
-    """Shape, whether in Fortran order, and type of an open .npy file. ValueError for what cannot be."""
+    """Shape, whether in Fortran order, and type of an open .npy file. ValueError for values that are not
+    possible."""
     import numpy
 
     version = numpy.lib.format.read_magic(file)
@@ -174,7 +177,7 @@ def _npy_pieces(file: IO[bytes], file_bytes: int) -> Iterator[numpy.ndarray[Any,
     _check_end(file_bytes - file.tell(), shape, dtype)
     left = math.prod(shape) * dtype.itemsize
     row_bytes = math.prod(shape[1:]) * dtype.itemsize
-    # Rows where these are not huge, so that matrices keep their shape.
+    # Rows, unless these are huge, so that matrices keep their shape.
     step = max(PIECE_BYTES // row_bytes, 1) * row_bytes if 0 < row_bytes <= PIECE_BYTES else PIECE_BYTES
     row_shape = shape[1:] if row_bytes <= PIECE_BYTES else ()
     yield numpy.empty((0, *row_shape), dtype)
@@ -194,7 +197,7 @@ def _column_index(schema: Any, column: str) -> int:
 
 
 def _ipc_reader(source: Any) -> Any:
-    """A reader of a file, which has a footer, or else of a stream, which has none."""
+    """A reader for a file, which has a footer, or otherwise for a stream, which has none."""
     import pyarrow
 
     try:
@@ -213,7 +216,7 @@ def _batches(reader: Any, source: Any, path: Path) -> Iterator[Any]:
     for batch in reader:
         yield batch
         end = source.tell()
-    # pyarrow takes the end of the file for the end of the stream, too.
+    # pyarrow also accepts the end of the file as the end of the stream.
     if source.tell() - end not in _END_MARK_BYTES:
         raise ValueError(f"{_path(path)} is an Arrow stream without the mark of its end: it was cut, or "
                          "its writer was not closed")
@@ -223,7 +226,7 @@ def _batches(reader: Any, source: Any, path: Path) -> Iterator[Any]:
 
 
 def _empty_piece(arrow_type: Any, name: str) -> numpy.ndarray[Any, Any]:
-    """Says the type also of a column without rows."""
+    """Gives the type even of a column without rows."""
     import numpy
     import pyarrow
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that were forked from one that has used this package: gRPC's threads do not come along."""
+"""Processes that were forked from one that has used this package: gRPC's threads do not exist in them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _forked = False
 
 
 def start() -> None:
-    """To be called before a client is made. RuntimeError in a process that was forked."""
+    """Call this before making a client. RuntimeError in a process that was forked."""
     global _started
     check()
     _started = True
 
 
 def check() -> None:
-    """To be called before a client is used. RuntimeError in a process that was forked."""
+    """Call this before using a client. RuntimeError in a process that was forked."""
     if _forked:
         raise RuntimeError(_FORKED)
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where an array on an NVIDIA GPU lies, and by which handle another process can open its memory.
+"""Where an array on an NVIDIA GPU lies, and the handle with which another process can open its memory.
 
-Asked of the driver's library, which a process that has such an array has loaded (native/gpu_driver.h). Every
-failure is None: the array is then staged through the host.
+The information comes from the driver's library, which a process that has such an array has loaded
+(native/gpu_driver.h). Every failure returns None: the array is then staged through the host.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ class Place(NamedTuple):
 
 
 def place_of(array: Any) -> Place | None:
-    """None for an array that is empty, has gaps, or elements of another type."""
+    """None for an array that is empty, has gaps, or has elements of another type."""
     place = _by_dlpack(array) if hasattr(array, "__dlpack__") else _by_interface(array)
     return None if place is None or 0 in place.shape else place
 
 
 def settle(address: int) -> int | None:
-    """Waits until the GPU has done what this process asked of it, since the server knows nothing of its
-    streams. Answers the driver's number of the allocation that has the address, which no other allocation of
-    the process ever has (the library that owns the array may have laid many arrays in it); 0 where no context
-    has the memory; None where it is no GPU's, the work has failed, or there is no driver."""
+    """Waits until the GPU has finished this process's work, since the server knows nothing of its streams.
+    Returns the driver's number of the allocation that contains the address, which no other allocation of the
+    process ever has (the library that owns the array may have put many arrays in it); 0 if no context has the
+    memory; None if it is not GPU memory, the work has failed, or there is no driver."""
     driver = _driver()
     return None if driver is None else driver.settle(address)
 
 
 def handle_of(address: int) -> tuple[int, int, bytes, str] | None:
-    """The begin of the allocation that has the address, its bytes, a CUipcMemHandle, and the PCI bus id of
-    its GPU. None for memory that cannot be shared so: managed, mapped, or from a pool."""
+    """The start of the allocation that contains the address, its size in bytes, a CUipcMemHandle, and the PCI
+    bus id of its GPU. None for memory that cannot be shared in this way: managed, mapped, or from a pool."""
     driver = _driver()
     return None if driver is None else driver.handle_of(address)
 
 
 def finish(array: Any) -> None:
-    """Waits until the GPU has done what this process asked of it, if there is a driver. The thread that
-    copies the array may have another current stream than the one that wrote it."""
+    """Waits until the GPU has finished this process's work, if there is a driver. The thread that copies the
+    array may have a different current stream from the one that wrote it."""
     if _driver() is not None and (address := _address_of(array)):
         settle(address)
 

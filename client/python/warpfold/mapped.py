@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that lie in a file's mapping, which another process can cut before a call, or in its middle."""
+"""Arrays that lie in the mapping of a file, which another process can truncate before a call, or during
+it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 # What stands between an array and its mapping: views of views, and a buffer.
 _MOST_BASES = 16
 
-# Linux 6.11 tells of one map what it is asked for (linux/fs.h: PROCMAP_QUERY, struct procmap_query).
+# Linux 6.11 can be asked about a single mapping (linux/fs.h: PROCMAP_QUERY, struct procmap_query).
 _QUERY = 0xC0686611
 _QUERY_FIELDS = struct.Struct("9Q4I2Q")
 _LONGEST_PATH = 4096
@@ -31,14 +32,14 @@ _CUT = "the file under this memory map has become shorter than the map: open it 
 
 
 class _Place(NamedTuple):
-    """What is mapped at an address: where in which file."""
+    """What is mapped at an address: which file, and which position in it."""
 
     path: str
     inode: int
     offset: int
 
     def size(self) -> int:
-        """OSError for what is not found by this name any more, or has no size, as a device."""
+        """OSError for a file that no longer has this name, or that has no size, such as a device."""
         status = os.stat(self.path)
         if status.st_ino != self.inode or not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(self.path)
@@ -52,7 +53,7 @@ class Mapping(NamedTuple):
     end: int  # where in the file the mapping, or the part, ends
 
     def check(self) -> None:
-        """ValueError if the file has been cut. What is missing cannot be read, or is zeros."""
+        """ValueError if the file has been truncated. The missing part cannot be read, or reads as zeros."""
         try:
             size = self.size()
         except (OSError, ValueError):
@@ -72,16 +73,16 @@ class Home(NamedTuple):
         return self.mapping is not None or self.last is not None
 
     def check(self) -> None:
-        """ValueError if it is a file's that was cut."""
+        """ValueError if it belongs to a file that was truncated."""
         if self.mapping is not None:
             self.mapping.check()
 
     def asked(self) -> Home:
-        """The same with its mapping, where only the kernel can say whether the memory is a file's."""
+        """The same with its mapping, if only the kernel can say whether the memory belongs to a file."""
         return self if self.last is None else self._replace(mapping=mapping_at(self.last))
 
     def copy(self, data: memoryview) -> bytes:
-        """Some of its bytes. ValueError where the file has them no more."""
+        """Some of its bytes. ValueError if the file no longer has them."""
         return _read_by_the_system(data) if self.may_be_mapped and len(data) > 0 else bytes(data)
 
 
@@ -89,7 +90,8 @@ _AT_HOME = Home()
 
 
 def home_of(array: numpy.ndarray[Any, Any]) -> Home:
-    """The home of a NumPy array. The kernel, which takes longer than all else, is not asked yet."""
+    """The home of a NumPy array. The kernel is not asked yet, since that takes longer than everything
+    else."""
     base = array.base
     if type(base) is type(array) and base.flags.owndata:  # a part of a plain array, as most are
         return _AT_HOME
@@ -98,13 +100,13 @@ def home_of(array: numpy.ndarray[Any, Any]) -> Home:
 
 
 def mappings_of(arrays: list[numpy.ndarray[Any, Any]]) -> list[Mapping]:
-    """All that these lie in, which may be many parts of a few."""
+    """All the memory that these lie in; they may be many parts of a few arrays."""
     import numpy
 
     bases = list(map(operator.attrgetter("base"), arrays))
     distinct = dict(zip(map(id, bases), bases, strict=True))
     wholes = [base for base in distinct.values() if isinstance(base, numpy.ndarray)]
-    # Of these the kernel is asked, and has to be for each.
+    # The kernel has to be asked about each of these.
     others = {id(base) for base in distinct.values()
               if not isinstance(base, (numpy.ndarray, bytes, NoneType))}
     if others:
@@ -114,7 +116,7 @@ def mappings_of(arrays: list[numpy.ndarray[Any, Any]]) -> list[Mapping]:
 
 def mapping_of(array: Any) -> tuple[Mapping | None, Any]:
     """The mapping that a NumPy array, or a view of one, lies in, if there is one; or else the object whose
-    memory it is, which may be a file's, and None where it is certainly not."""
+    memory it is, which may belong to a file, or None if it certainly does not."""
     import mmap
 
     import numpy
@@ -143,7 +145,7 @@ def mapping_of(array: Any) -> tuple[Mapping | None, Any]:
 
 
 def mapping_at(last: int) -> Mapping | None:
-    """The part of a file's mapping that ends with the byte at this address, if there is a file's."""
+    """The part of a file's mapping that ends with the byte at this address, if a file is mapped there."""
     place = _place_of(last)
     return None if place is None else Mapping(place.size, place.offset + 1)
 
@@ -158,9 +160,10 @@ def last_byte(array: numpy.ndarray[Any, Any]) -> int | None:
 
 
 def _read_by_the_system(data: memoryview) -> bytes:
-    """If the file was cut, a system call fails with EFAULT, where a read by Python would end the process."""
+    """If the file was truncated, a system call fails with EFAULT, while a read by Python would end the
+    process."""
     copied = b""
-    # The pipe has place for a page at least, and never waits.
+    # The pipe has room for at least a page, so that this never waits.
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         while len(copied) < len(data):
@@ -177,14 +180,15 @@ def _read_by_the_system(data: memoryview) -> bytes:
 
 
 def _mapping_of_map(memory: mmap.mmap) -> Mapping | None:
-    """None for a map that does not know its file (trackfd=False), or is of a device or of no file."""
+    """None for a mapping that does not know its file (trackfd=False), or that is of a device or of no
+    file."""
     import numpy
 
     try:
         memory.size()
     except (OSError, ValueError):
         return None
-    # It does not say where in its file it begins.
+    # It does not say at which position in its file it begins.
     place = _place_of(numpy.frombuffer(memory, "uint8").__array_interface__["data"][0])
     if place is None or place.path.startswith("/dev/"):
         return None
@@ -192,7 +196,7 @@ def _mapping_of_map(memory: mmap.mmap) -> Mapping | None:
 
 
 def _place_of(address: int) -> _Place | None:
-    """None for memory that is not a file's."""
+    """None for memory that does not belong to a file."""
     try:
         return _asked(address)
     except OSError:  # of an older kernel
@@ -213,7 +217,8 @@ def _asked(address: int) -> _Place | None:
 
 
 def _is_anonymous(address: int) -> bool:
-    """Whether its page is certainly no file's. In a fraction of the time that the list of all maps takes."""
+    """Whether its page certainly belongs to no file. Takes a fraction of the time that the list of all
+    mappings takes."""
     page = os.sysconf("SC_PAGESIZE")
     try:
         descriptor = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
@@ -228,7 +233,7 @@ def _is_anonymous(address: int) -> bool:
 
 
 def _found(address: int) -> _Place | None:
-    """In the list of all maps, which takes 2 us for each."""
+    """Looks in the list of all mappings, which takes 2 us for each."""
     try:
         with open("/proc/self/maps", "rb") as file:
             lines = file.read().split(b"\n")[:-1]  # a path may have any other end of a line in it

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays with elements that do not count, which are refused: NumPy itself takes no notice of masks where it
-makes a plain array of something."""
+"""Arrays with masked elements, which are rejected: NumPy itself ignores masks when it makes a plain array of
+something."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _List = list[Any] | tuple[Any, ...]
 
 
 def most_dimensions() -> int:
-    """That an array of NumPy's can have."""
+    """The number of dimensions that a NumPy array can have."""
     import numpy
 
     return getattr(numpy, "MAXDIMS", _NUMPY_2_DIMENSIONS)
 
 
 def refuse_masked(array: Any) -> None:
-    """TypeError for one of NumPy's masked arrays."""
+    """TypeError for a NumPy masked array."""
     import numpy
 
     if isinstance(array, numpy.ma.MaskedArray):
@@ -38,24 +38,25 @@ def refuse_masked(array: Any) -> None:
 
 
 def refuse_mask_of(array: Any, interface: Any) -> None:
-    """TypeError where an array says so by its __array_interface__ or __cuda_array_interface__."""
+    """TypeError if an array's __array_interface__ or __cuda_array_interface__ has a mask."""
     if isinstance(interface, dict) and interface.get("mask") is not None:
         raise TypeError(f"{name_of(array)} has a mask, and so elements that do not count: pass those that "
                         "do, as an array without one")
 
 
 def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
-    """TypeError where there is such an array in a list, or in a list in it; else NumPy's arrays in them.
+    """TypeError if there is such an array in a list, or in a list in it; otherwise the NumPy arrays in them.
 
-    TypeError also where there are more lists in one another than an array has dimensions. Of one that
-    contains itself twice NumPy would never come to an end.
+    TypeError also if lists are nested more deeply than an array has dimensions. NumPy would never finish with
+    a list that contains itself twice.
     """
-    # Level by level, where NumPy stops, too: there may be no last one.
+    # Level by level, up to the level where NumPy stops, too: there may be no last one.
     most = most_dimensions()
     arrays: list[numpy.ndarray[Any, Any]] = []
     level: list[_List] = [items]
     for depth in range(most):
-        # For millions of numbers nothing else is done, and it takes half the time that NumPy takes for them.
+        # For millions of numbers this is all that is done, and it takes half the time that NumPy takes for
+        # them.
         kinds = set(map(type, itertools.chain.from_iterable(level)))
         if kinds <= _NUMBERS:
             return arrays
@@ -64,7 +65,7 @@ def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
         else:
             level = _lists_in(level, kinds, arrays)
         # Each list once, since the same few may come up ever more often; but short rows in few dimensions are
-        # looked at sooner than told apart.
+        # faster to look at than to distinguish.
         if level and (depth > 2 or len(level[0]) > _FEW):
             level = list(dict(zip(map(id, level), level, strict=True)).values())
     if level:
@@ -74,10 +75,10 @@ def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
 
 
 def _lists_in(level: list[_List], kinds: set[type], arrays: list[numpy.ndarray[Any, Any]]) -> list[_List]:
-    """Those in the lists, of which all else is looked at.
+    """The lists in the lists; everything else in them is inspected.
 
-    kinds: the types of what there is in them.
-    arrays: where those in them are put.
+    kinds: the types of the objects in them.
+    arrays: receives the arrays in them.
     """
     import numpy
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that a server on this machine reads by itself, registered over its memory socket."""
+"""Memory that a server on this machine reads itself, registered over its memory socket."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from warpfold.stops import Stop
 if TYPE_CHECKING:
     import numpy
 
-# The server opens memory of a GPU in a thousandth of that. In a longer wait the array could have been sent.
-# The call's own timeout may be shorter.
+# The server opens GPU memory in a thousandth of that. In a longer wait the array could have been sent. The
+# call's own timeout may be shorter.
 _OPENING_S = 1.0
 # After a wait as long as _SILENT_S nobody waits for _SKIPPED_S: arrays are sent instead.
 _SILENT_S = 0.1
@@ -46,7 +46,7 @@ Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 class _Opened:
-    """An allocation on a GPU that the server has opened, until this is gone."""
+    """An allocation on a GPU that the server keeps open as long as this object lives."""
 
     __slots__ = ("__weakref__", "begin", "registered")
 
@@ -56,20 +56,23 @@ class _Opened:
 
 
 class Memory:
-    """What one client has registered, which lives as long as the arrays that lie in it. Any thread."""
+    """The memory that one client has registered, which lives as long as the arrays in it. Any thread may use
+    it."""
 
     def __init__(self, path: options.Path):
         self._path = options.socket_path("memory_socket", path)
-        # A signal's handler may close the client while its own thread has this.
+        # A signal handler may close the client while its own thread has this lock.
         self._lock = threading.RLock()
         self._connection: _native.MemoryConnection | None = None
-        # Addresses in rising order, and what begins there. Replaced as a whole, so that readers need no lock.
+        # Addresses in ascending order, and what begins there. Replaced as a whole, so that readers need no
+        # lock.
         self._shared: tuple[list[int], list[weakref.ref[_native.SharedMemory]]] = ([], [])
         # The keys are the driver's numbers: a later allocation may have the same address, but not the number.
         self._opened: weakref.WeakValueDictionary[int, _Opened] = weakref.WeakValueDictionary()
         # The keys are the ids of the arrays on a GPU that hold them.
         self._holders: dict[int, tuple[weakref.ref[Any], _Opened]] = {}
-        # Until when not to ask: for anything on a GPU, and by the number of an allocation, the oldest first.
+        # Until when not to ask: about anything on a GPU, and by the number of an allocation, the oldest
+        # first.
         self._skipped_until = 0.0
         self._refused: dict[int, float] = {}
         self._is_closed = False
@@ -78,11 +81,12 @@ class Memory:
         return MemoryOfCall(self, settings, stop)
 
     def close(self) -> None:
-        """Closes what the server has opened of a GPU, except for what calls in progress still use."""
+        """Closes the GPU memory that the server has opened, except for memory that calls in progress still
+        use."""
         with self._lock:
             self._is_closed = True
             connection, self._connection = self._connection, None
-        # Without the lock, which others need meanwhile. Nobody adds any more.
+        # This runs without the lock, which others need meanwhile. Nobody adds anything any more.
         self._holders.clear()
         del connection
 
@@ -111,7 +115,7 @@ class Memory:
         return array
 
     def refer(self, elements: Elements) -> None:
-        """Lets elements that lie in this memory go by reference."""
+        """Lets elements that lie in this memory be passed by reference."""
         view = elements.view
         begins, known = self._shared
         if view is None or view.nbytes == 0 or not begins:
@@ -126,7 +130,7 @@ class Memory:
         elements.way = "shared memory"
 
     def of_gpu(self, array: Any, settings: Settings, stop: Stop | None) -> Elements | None:
-        """An array in a GPU's memory, by reference; None where it has to be staged."""
+        """An array in GPU memory, by reference; None if it has to be staged."""
         place = gpu.place_of(array)
         number = None if place is None else gpu.settle(place.address)
         if place is None or not number:  # memory that cannot be shared may have the number 0
@@ -153,7 +157,7 @@ class Memory:
             return self._open(number, address, settings.within(_OPENING_S), stop)
         except CancelledError:
             raise
-        except WarpfoldError as error:  # another machine's, or one that computes on the CPU, or that hangs
+        except WarpfoldError as error:  # a server elsewhere, or one on the CPU, or one that hangs
             end_s = time.monotonic()
             if end_s - begin_s >= _SILENT_S:
                 self._skipped_until = end_s + _SKIPPED_S
@@ -182,7 +186,7 @@ class Memory:
         holders = self._holders
 
         def forget(reference: weakref.ref[Any]) -> None:
-            # The id may be another array's by now.
+            # By now the id may belong to another array.
             if key in holders and holders[key][0] is reference:
                 del holders[key]
 
@@ -202,7 +206,7 @@ class Memory:
         except UnavailableError:
             if not old:
                 raise
-        # It connects again by itself after its server has ended, but not after one that was silent too long.
+        # It reconnects by itself after its server has ended, but not if the server was silent for too long.
         connection = self._connect(connection, settings, stop)[0]
         return question(connection, settings.native())
 
@@ -212,19 +216,19 @@ class Memory:
         connection = self._connection
         if connection is not None and connection is not broken:
             return connection, True
-        # It may have to wait, for which others, who have timeouts of their own, must not.
+        # This call may have to wait, but others, which have their own timeouts, must not wait for it.
         opened = _native.MemoryConnection.open(self._path, settings.native(), stop)
         with self._lock:
             kept = self._connection
             if kept is None or kept is broken:
                 self._connection = kept = opened
             if self._is_closed:  # maybe only just, by a signal's handler
-                self._connection = None  # this call was under way, and is the last
+                self._connection = None  # this call was in progress, and is the last
             return kept, kept is not opened
 
 
 class MemoryOfCall(NamedTuple):
-    """A client's memory for one call, whose time and whose end count."""
+    """A client's memory for one call, with that call's timeout and cancellation."""
 
     memory: Memory
     settings: Settings

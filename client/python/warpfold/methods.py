@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The operators as methods, named and shaped as NumPy's, for the client that blocks and for asyncio's.
+"""The operators as methods, with NumPy's names and shapes, for the blocking client and for asyncio's.
 
-Of each, docs/operators.md says what it answers for empty arrays, NaN, infinities, ties and overflow, and
-docs/python.md what differs from NumPy.
+For each, docs/operators.md says what it returns for empty arrays, NaN, infinities, ties and overflow, and
+docs/python.md says what differs from NumPy.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ A = TypeVar("A")
 class Methods(Generic[V, R]):
     """One method for each operator, and reduce for several at once.
 
-    Every method takes an array as its first argument. Those with NumPy's names take `axis` and `keepdims`
-    as well; each says in its own docstring what it takes, answers and raises.
+    Every method takes an array as its first argument. Those with NumPy's names take `axis` and `keepdims` as
+    well; the docstring of each says what it takes, returns and raises.
     """
 
     _memory: Memory | None = None
@@ -60,12 +60,12 @@ class Methods(Generic[V, R]):
     def reduce(self, array: Any, operators: Sequence[str], *, matrix: bool = False,
                nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None, ddof: float = 0,
                modulus: int | None = None, algorithm: str = "", **options: Unpack[CallOptions]) -> R:
-        """Several operators over one pass of the data: a Result, by the operators' names.
+        """Computes several operators in one pass over the data: a Result, by the operators' names.
 
         operators: names of docs/operators.md (warpfold.operator_names()), one to 16, none of them twice.
-        matrix: the last two dimensions are the rows and columns of matrices, which operators take entry by
+        matrix: the last two dimensions are the rows and columns of matrices, which operators reduce entry by
             entry, or multiply.
-        ddof: variance, stddev and describe divide by the count less this.
+        ddof: variance, stddev and describe divide by the count minus this.
         modulus: matrix_product and affine_compose over integers compute modulo this, 2 to the type's largest
             value.
         algorithm: one of docs/textbook.md, to compare with; its value may have other bits.
@@ -90,8 +90,9 @@ class Methods(Generic[V, R]):
             **options: Unpack[CommonOptions]) -> V:
         """The sum: exact for integers, as int64 or uint64; of floats in float64. 0 of an empty array.
 
-        dtype: the answer's type: of the same sum, which is rounded to a float's type, and must fit an
-            integer's (OutOfRangeError). Of bytes, files and iterators it is the elements' type.
+        dtype: the result's type: the same sum is converted to it. The sum is rounded to a float type, and
+            must fit an integer type (OutOfRangeError). For bytes, files and iterators, dtype is the elements'
+            type.
         """
         return self._total("sum", array, axis, keepdims, dtype, nan, overflow, options)
 
@@ -100,22 +101,22 @@ class Methods(Generic[V, R]):
              **options: Unpack[CommonOptions]) -> V:
         """The product: exact for integers, as int64 or uint64; of floats in float64. 1 of an empty array.
 
-        dtype: the answer's type, as of sum: of the same product.
+        dtype: the result's type, as for sum.
         """
         return self._total("product", array, axis, keepdims, dtype, nan, overflow, options)
 
     def min(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
-        """The smallest element, of the array's type; -0.0 is below 0.0. An error of no elements."""
+        """The smallest element, in the array's type; -0.0 is below 0.0. Without elements, an error."""
         return self._one("min", array, axis, keepdims, options, nan=nan)
 
     def max(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
-        """The largest element, of the array's type; 0.0 is above -0.0. An error of no elements."""
+        """The largest element, in the array's type; 0.0 is above -0.0. Without elements, an error."""
         return self._one("max", array, axis, keepdims, options, nan=nan)
 
     def minmax(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """A MinMax: the smallest and the largest element. An error of no elements."""
+        """A MinMax: the smallest and the largest element. Without elements, an error."""
         return self._one("minmax", array, None, False, options, nan=nan)
 
     def argmin(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
@@ -140,12 +141,12 @@ class Methods(Generic[V, R]):
 
     def mean(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
              **options: Unpack[CallOptions]) -> V:
-        """The mean, as float64. An error of no elements."""
+        """The mean, as float64. Without elements, an error."""
         return self._one("mean", array, axis, keepdims, options, nan=nan)
 
     def var(self, array: Any, axis: Axis = None, *, ddof: float = 0, correction: float | None = None,
             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The variance, as float64: NaN where the count less `ddof` is not above 0.
+        """The variance, as float64: NaN if the count minus `ddof` is not above 0.
 
         ddof: the squares' sum is divided by the count less this.
         correction: the array API's name for ddof; either of them is given.
@@ -199,7 +200,7 @@ class Methods(Generic[V, R]):
         return self._one("sum_of_squares", array, None, False, options, nan=nan, overflow=overflow)
 
     def exact_sum(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The exact sum of floats, rounded once, as math.fsum has it."""
+        """The exact sum of floats, rounded once, as math.fsum does."""
         return self._one("exact_sum", array, None, False, options, nan=nan)
 
     def logsumexp(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
@@ -219,28 +220,28 @@ class Methods(Generic[V, R]):
         return self._one("bit_xor", array, None, False, options)
 
     def first(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The first element; the first that is not NaN, where NaN is ignored."""
+        """The first element; the first that is not NaN, if NaN is ignored."""
         return self._one("first", array, None, False, options, nan=nan)
 
     def last(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The last element; the last that is not NaN, where NaN is ignored."""
+        """The last element; the last that is not NaN, if NaN is ignored."""
         return self._one("last", array, None, False, options, nan=nan)
 
     def describe(self, array: Any, *, ddof: float = 0, nan: NanPolicy = "propagate",
                  overflow: OverflowPolicy | None = None, **options: Unpack[CallOptions]) -> V:
-        """A Description: count, min, max, sum, mean and variance. An error of no elements."""
+        """A Description: count, min, max, sum, mean and variance. Without elements, an error."""
         return self._one("describe", array, None, False, options, nan=nan, overflow=overflow, ddof=ddof)
 
     def max_subarray_sum(self, array: Any, *, nan: NanPolicy = "propagate",
                          **options: Unpack[CallOptions]) -> V:
-        """A Subarray: the largest sum of a contiguous part that is not empty, and where that is."""
+        """A Subarray: the largest sum of a contiguous, non-empty part, and where that part is."""
         return self._one("max_subarray_sum", array, None, False, options, nan=nan)
 
     def matrix_product(self, array: Any, *, modulus: int | None = None,
                        **options: Unpack[CallOptions]) -> V:
         """The product, in order, of square matrices of 32 or 64 bits: those of the last two dimensions.
 
-        Answers a d x d array. Integers modulo 2^bits of their type, or modulo `modulus`.
+        Returns a d x d array. Integers modulo 2^bits of their type, or modulo `modulus`.
         """
         return self._of_matrices("matrix_product", array, matrix_of, modulus, options)
 
@@ -270,7 +271,7 @@ class Methods(Generic[V, R]):
 
     def _total(self, operator: str, array: Any, axis: Axis, keepdims: bool, dtype: Any, nan: NanPolicy,
                overflow: OverflowPolicy | None, options: CommonOptions) -> V:
-        """sum or prod, where `dtype` is the answer's type, or that of elements which do not say it."""
+        """sum or prod, where `dtype` is the result's type, or that of elements which do not carry one."""
         if dtype is not None and not says_its_type(array):
             return self._one(operator, array, axis, keepdims, {**options, "dtype": dtype}, nan=nan,
                              overflow=overflow)
@@ -314,8 +315,8 @@ class Methods(Generic[V, R]):
 
     def _elements(self, array: Any, options: Mapping[str, Any], settings: Settings,
                   stop: Stop | None) -> Elements:
-        """To be called on the thread that blocks: an iterator, a file or an array on a GPU may take long to
-        give its first piece."""
+        """Call this on the thread that blocks: an iterator, a file or an array on a GPU may take long to
+        yield its first piece."""
         if options.get("streams", 0) > 1 and comes_in_pieces(array):
             check_one_stream(options, "an iterator or a file goes on")
         memory = None if self._memory is None else self._memory.of_call(settings, stop)
@@ -327,12 +328,12 @@ class Methods(Generic[V, R]):
         return elements
 
     def _plain(self, operator: str, array: Any, spec: dict[str, Any]) -> Any:
-        """See warpfold.plain. None by whoever has no short way."""
+        """See warpfold.plain. None in classes that have no short way."""
         return None
 
     def _perform(self, work: Work[A], finish: Callable[[A], Any],
                  undo: Callable[[_native.Client, A], Any] | None = None) -> Any:
-        """What `finish` makes of the work's answer; `undo` is given an answer that nobody waits for."""
+        """What `finish` makes of the work's result; `undo` gets a result that nobody waits for."""
         raise NotImplementedError
 
 
@@ -366,7 +367,7 @@ def _same(shape_of: Callable[[Elements], tuple[int, int]], elements: Elements) -
 
 
 def _check_kept_as(matrix: tuple[int, int] | None, elements: Elements) -> None:
-    """ValueError where a server keeps the array as something else."""
+    """ValueError if a server keeps the array as something else."""
     kept = elements.kept_as
     if elements.way != "resident" or kept == matrix:
         return

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what callers say, so that a wrong type is a TypeError that names the argument."""
+"""Checks of callers' arguments, so that a wrong type is a TypeError that names the argument."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 from warpfold import _native
 from warpfold.errors import UnimplementedError
 
-# Methods' names, which NumPy has too, of operators that have others.
+# Names of methods, shared with NumPy, for operators that have other names.
 _METHODS = {"prod": "'product'", "var": "'variance'", "std": "'stddev'",
             "norm": "'l1_norm', 'l2_norm' or 'max_abs'"}
 
 
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
-# NumPy's kinds of types whose values are none.
+# NumPy's kinds of types whose values are not numbers.
 _NO_NUMBERS = frozenset("bcSUMm")
 
 
@@ -30,8 +30,8 @@ def number(name: str, value: Any) -> float:
         return value  # type: ignore[no-any-return]
     if kind is int:
         return _float(name, value)
-    # NumPy gives texts, truth values, dates and complex numbers a float, too; other libraries' types of
-    # numbers, as bfloat16, have the kind of bare bytes, but not their name.
+    # NumPy converts texts, truth values, dates and complex numbers to a float, too; number types of other
+    # libraries, such as bfloat16, have the kind of bare bytes, but not their name.
     dtype = getattr(value, "dtype", None)
     is_none = isinstance(value, (bool, complex)) or getattr(dtype, "kind", "f") in _NO_NUMBERS \
         or str(dtype).startswith("|V")
@@ -43,13 +43,13 @@ def number(name: str, value: Any) -> float:
 def _float(name: str, value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):  # as of an array of several
+    except (TypeError, ValueError):  # for example for an array of several
         raise TypeError(f"{name} must be a number, not {value!r}") from None
     except OverflowError:  # its digits may be too many to be printed
         raise ValueError(f"{name} is beyond the largest float") from None
 
 
-# No option has a number of more bits, and Python prints none of thousands of digits.
+# No option has a number with more bits, and Python does not print numbers of thousands of digits.
 _MOST_BITS = 1024
 
 
@@ -92,7 +92,8 @@ def text(name: str, value: Any) -> str:
 
 
 def file_path(name: str, value: Path) -> str:
-    """TypeError for what names no file, as a number, which open() takes for a descriptor, and closes."""
+    """TypeError for a value that does not name a file, such as a number, which open() takes for a descriptor,
+    and closes."""
     if not isinstance(value, (str, bytes, os.PathLike)):
         raise TypeError(f"{name} must be a path, not {value!r}")
     return os.fsdecode(value)
@@ -111,10 +112,10 @@ def choice(name: str, value: Any, first: str, second: str) -> None:
 
 
 def operators_of(operators: Sequence[str]) -> tuple[str, ...]:
-    """The names of a list, all of which are there."""
+    """The names in a list, all of which exist."""
     if isinstance(operators, str):
         raise TypeError(f"operators are a list, as [{operators!r}]")
-    # Asking whether it is an Iterable takes longer than all else that is checked of a call.
+    # Asking whether it is an Iterable takes longer than all other checks of a call.
     if not isinstance(operators, (list, tuple)) and not isinstance(operators, Iterable):
         raise TypeError(f"operators are a list of names, not {operators!r}")
     names = tuple(operators)
@@ -130,7 +131,7 @@ def operators_of(operators: Sequence[str]) -> tuple[str, ...]:
 
 
 def targets_of(target: str | Sequence[str]) -> list[str]:
-    """A server's address or several, as the command line takes them."""
+    """A server's address or several, in the form that the command line takes."""
     if not isinstance(target, (str, Iterable)) or isinstance(target, (bytes, bytearray)):
         raise TypeError(f"a target is a str, as '127.0.0.1:50051', or a list of them, not {target!r}")
     targets = [target] if isinstance(target, str) else list(target)
@@ -148,7 +149,7 @@ def targets_of(target: str | Sequence[str]) -> list[str]:
 
 
 def check_one_target(targets: Sequence[str]) -> None:
-    """ValueError where there are several, for what one server keeps."""
+    """ValueError if there are several, for something that one server keeps."""
     if len(targets) > 1:
         raise ValueError("an array is kept by one server, and this client has several: connect to one target")
 

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of an array, for who cuts it himself, over processes and machines (warpfold.dask does).
+"""Parts of an array, for programs that split it themselves, over processes and machines (as warpfold.dask
+does).
 
-Parts are reduced anywhere, at any time; their states, merged in array order, give the value with the bits of
-one call over the whole array. All parts but the last must have a multiple of cut_elements(...) elements.
+Parts are reduced anywhere, at any time; their states, merged in array order, give a value with the same bits
+as one call over the whole array. All parts but the last must have a multiple of cut_elements(...) elements.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ S = TypeVar("S")  # a PartialState, or an awaitable of one
 
 
 def cut_elements(element_bytes: int) -> int:
-    """The unit in which an array may be cut: parts begin at multiples of this number of elements.
+    """The unit in which an array may be split: parts begin at multiples of this number of elements.
 
     element_bytes: of one element, or of one matrix. ValueError for less than 1.
     """
@@ -52,11 +53,11 @@ def cut_elements(element_bytes: int) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Question:
-    """What is computed of an array: of all its parts the same."""
+    """What is computed from an array: the same for all of its parts."""
 
     type: str
-    # NumPy's type for answers that are elements. Libraries differ in it for bfloat16 alone, whose elements
-    # are the same in all of them: it is no part of the question.
+    # NumPy's type for results that are elements. Libraries differ only in the type for bfloat16, whose
+    # elements are the same in all of them: it is not part of the question.
     dtype: numpy.dtype[Any] = dataclasses.field(compare=False)
     operators: tuple[str, ...]
     matrix: tuple[int, int] | None = None
@@ -76,7 +77,8 @@ class PartialState:
 
     first_element, element_count: the range, in elements of the whole array.
     data: some hundred bytes, which only servers understand.
-    question: what was asked of it, which must be the same of all that are merged, but for what merge names.
+    question: what was computed from it, which must be the same for all states that are merged, except for the
+        parameters that merge takes.
     """
 
     first_element: int
@@ -104,8 +106,8 @@ class Parts(Generic[R, S]):
             warpfold.cut_elements of an element's bytes.
         operators: as in reduce.
 
-        A part without a value for an operator, as an empty one without a minimum, is no error: the whole may
-        have one.
+        A part without a value for an operator, such as an empty part without a minimum, is not an error: the
+        whole array may have one.
         """
 
         def elements_and_question(stop: Stop | None) -> tuple[list[Elements], Question]:
@@ -119,13 +121,13 @@ class Parts(Generic[R, S]):
               traceparent: str = "", tracestate: str = "") -> R:
         """The Result of the whole array, or of a range.
 
-        states: of adjacent parts, in array order. Of bfloat16 answers have the type of the first one's.
-        overflow, ddof: as in reduce, whatever was said of the parts. None: as was said of all of them.
-        request_id, traceparent, tracestate: as in warpfold.calls.CommonOptions, of which no other option is
-            about states.
+        states: of adjacent parts, in array order. For bfloat16, results have the type of the first state.
+        overflow, ddof: as in reduce, whatever was given for the parts. None: what was given for all of them.
+        request_id, traceparent, tracestate: as in warpfold.calls.CommonOptions, whose other options do not
+            apply to states.
 
-        Raises InvalidArgumentError where they are not adjacent, TypeError where they do not answer the same
-        question, and ValueError for numbers of elements that cannot be.
+        Raises InvalidArgumentError if they are not adjacent, TypeError if they do not answer the same
+        question, and ValueError for impossible numbers of elements.
         """
         settings = settings_of({"timeout": timeout, "request_id": request_id, "traceparent": traceparent,
                                 "tracestate": tracestate})
@@ -141,7 +143,8 @@ class Parts(Generic[R, S]):
 
     def merge_to_state(self, states: Iterable[PartialState], *, timeout: float | None = None,
                        request_id: str = "", traceparent: str = "", tracestate: str = "") -> S:
-        """As merge, not finished: a PartialState, to merge many states by groups, and then the groups.
+        """As merge, but not finished: a PartialState, so that many states can be merged in groups, and then
+        the groups.
 
         states: of adjacent parts, in array order.
         request_id, traceparent, tracestate: as in merge.
@@ -161,7 +164,8 @@ class Parts(Generic[R, S]):
 
     def _partial(self, elements_and_question: Callable[[Stop | None], tuple[list[Elements], Question]],
                  first_element: int, options: CallOptions) -> S:
-        """The state of arrays of the question's type in a row, which are asked for where the call blocks."""
+        """The state of consecutive arrays of the question's type, which are requested where the call
+        blocks."""
         first_element = unsigned("first_element", first_element)
         settings = settings_of(options)
         check_one_stream(options, "a part of an array goes on")
@@ -221,8 +225,8 @@ def _state(answer: _native.State, question: Question) -> PartialState:
 
 def _of_one_question(states: Iterable[PartialState], overflow: OverflowPolicy | None = None,
                      ddof: float | None = None) -> tuple[list[_native.State], Question]:
-    """The states as the extension module takes them, and the question that they all answer. In what it names
-    of overflow and ddof, which are about the final values alone, theirs may differ."""
+    """The states as the extension module takes them, and the question that they all answer. They may differ
+    in overflow and ddof, which affect only the final values, if the question names these."""
     states = list(states)
     for state in states:
         if not isinstance(state, PartialState):

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The short way: a call without options, of an array of NumPy's in memory of its own, for one number.
+"""The short way: a call without options, for a NumPy array in its own memory, that returns one number.
 
-The general way runs some thirty functions of Python's. In a loop they take 4 us, but a call waits for the
-server in between, and the processor's caches have lost them by then: 10 us of a call of 4 KiB, which takes
-75 us in C++ (docs/adr/0120). This way answers the same value, raises the same errors, and says None of
-whatever is not plain, which then goes the general way.
+The general way runs some thirty Python functions. In a loop they take 4 us, but a call waits for the server
+in between, and the processor's caches have lost them by then: 10 us of a call of 4 KiB, which takes 75 us in
+C++ (docs/adr/0120). This way returns the same value, raises the same errors, and returns None for anything
+that is not plain, which then goes the general way.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from warpfold.results import number_of
 if TYPE_CHECKING:
     import numpy
 
-# Operators that answer more than one number.
+# Operators that return more than one number.
 _OF_SEVERAL = frozenset({"minmax", "argmin", "argmax", "describe", "max_subarray_sum"})
 
 
 @dataclass(slots=True)
 class _Plan:
-    """What calls of one method have in common for arrays of one type."""
+    """What calls of one method have in common, for arrays of one type."""
 
     task: _native.Task
     type: str
@@ -36,17 +36,17 @@ class _Plan:
 
 
 def value_of(client: _native.Client, operator: str, array: Any, spec: dict[str, Any]) -> Any:
-    """The operator's value, or None where the array or the method is not plain. `spec` is task_of's."""
+    """The operator's value, or None if the array or the method is not plain. `spec` comes from task_of."""
     if type(array) is not _ndarray() or operator in _OF_SEVERAL:
         return None
     base = array.base
-    # Whose memory is another library's, or a file's, is asked more about.
+    # Arrays whose memory belongs to another library, or to a file, need more checks.
     owner = array if base is None else base
     if type(owner) is not _ndarray() or not owner.flags.owndata:
         return None
     try:
         plan = _plan(operator, array.dtype, **spec)
-    except TypeError:  # also for what has no hash; the general way says what is wrong with it
+    except TypeError:  # also for values without a hash; the general way says what is wrong
         return None
     if plan is None:
         return None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How far a call is."""
+"""How far a call has got."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 
 class Meter:
-    """Tells a callback, or tqdm's bar, what was sent. For a with statement."""
+    """Tells a callback, or a tqdm bar, how much was sent. For a with statement."""
 
     def __init__(self, progress: Callable[[int, int | None], object] | Literal[True], total: int | None):
         self._total = total
@@ -21,7 +21,7 @@ class Meter:
             self._callback = progress
 
     def tell(self, sent: int) -> None:
-        # What is sent again after a failure is counted again, but the array does not grow by it.
+        # Bytes that are sent again after a failure are counted again, but the array does not grow by them.
         done = sent if self._total is None else min(sent, self._total)
         if self._bar is not None:
             self._bar.update(done - self._told)
@@ -30,7 +30,7 @@ class Meter:
         self._told = done
 
     def finish(self) -> None:
-        """After the answer: all was sent."""
+        """Called after the response: everything was sent."""
         self.tell(self._told if self._total is None else self._total)
 
     def __enter__(self) -> Meter:

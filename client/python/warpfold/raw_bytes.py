@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of which the caller says what elements they are, as they come: of files and of iterators."""
+"""Bytes whose element type the caller gives, as they come from files and iterators."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from warpfold.mapped import home_of
 
 _BLOCK_BYTES = 1 << 20
 
-# What files of other formats begin with. An archive has a header of 30 bytes before its first member, which
-# elements that begin with the same four bytes by chance are unlikely to be.
+# The bytes with which files of other formats begin. An archive has a header of 30 bytes before its first
+# member, which elements that begin with the same four bytes by chance are unlikely to be.
 BEGIN_BYTES = 30
 _NPY = b"\x93NUMPY"
 _MEMBER = struct.Struct("<4sHHH16xHH")  # signature, version, flags, method, lengths of the name and the rest
 _LATEST_VERSION = 63
-# An archive without members is nothing but its end: a signature, and numbers that are all 0.
+# An archive without members consists only of its end: a signature, and numbers that are all 0.
 _EMPTY = b"PK\x05\x06" + bytes(16)
 _EMPTY_BYTES = 22
 _METHODS = frozenset({0, 8, 9, 12, 14, 93, 95, 98})
 
 
 def check_begin(begin: bytes) -> None:
-    """ValueError if these first bytes, of which BEGIN_BYTES are enough, are those of no file of elements."""
+    """ValueError if these first bytes, of which BEGIN_BYTES are enough, cannot be those of a file of
+    elements."""
     if begin.startswith(_NPY):
         raise ValueError("there is more in it than elements, it begins as a .npy file, whose header is no "
                          "elements: pass warpfold.files.npy(path)")
@@ -53,9 +54,9 @@ def blocks_of(file: Any) -> Iterator[bytes]:
 
 def _read(file: Any) -> bytes:
     data = file.read(_BLOCK_BYTES)
-    if data is None:  # of a non-blocking file, whose writer may write more
+    if data is None:  # for a non-blocking file, whose writer may write more
         raise BlockingIOError("the file is non-blocking and has nothing to read yet: pass one that waits")
-    # Their memory may be the next block's, too.
+    # Their memory may be reused for the next block.
     if isinstance(data, bytearray):
         data = bytes(data)
     elif isinstance(data, memoryview):
@@ -80,9 +81,9 @@ def _copy_of(data: memoryview) -> bytes:
 
 
 class WholeElements:
-    """Makes whole elements of bytes that come one after the other, cut anywhere. An element that lies in
-    several of them is copied, all others are not. ValueError where the bytes begin as a file that has more in
-    it than elements."""
+    """Makes whole elements from consecutive pieces of bytes, split anywhere. An element that lies in several
+    pieces is copied, all others are not. ValueError if the bytes begin like a file that contains more than
+    elements."""
 
     def __init__(self, dtype: str):
         self._dtype = dtype
@@ -91,8 +92,8 @@ class WholeElements:
         self._rest = b""
 
     def parts_of(self, data: memoryview, copy: Callable[[memoryview], bytes]) -> Iterator[memoryview]:
-        """The elements that end in these bytes, of which `copy` copies some. To be taken before the
-        next bytes are."""
+        """The elements that end in these bytes, some of which `copy` copies. They must be taken before the
+        next bytes."""
         if len(self._begin) < BEGIN_BYTES:
             self._begin += copy(data[:BEGIN_BYTES])
             check_begin(self._begin)

@@ -40,12 +40,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-# How long the end of a block in which an exception was raised waits: the array's time to live ends it, too.
+# How long the end of a block that raised an exception waits: the array's time to live deletes it, too.
 _FAREWELL_S = 5
 
 
 class ArrayInfo(NamedTuple):
-    """One of the arrays that a server keeps. Times are seconds; expires_in, if nobody uses it."""
+    """One of the arrays that a server keeps. Times are in seconds; expires_in holds if nobody uses it."""
 
     id: int
     owner: str
@@ -59,7 +59,7 @@ class ArrayInfo(NamedTuple):
 
 def _bound(method: Callable[Concatenate[Methods[V, R], Any, P], T]) \
         -> Callable[Concatenate[ArrayPart[V, R], P], T]:
-    """A client's method, as one of the array's."""
+    """A client's method, as a method of the array."""
 
     @functools.wraps(method)
     def call(self: ArrayPart[V, R], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -75,8 +75,9 @@ def _bound(method: Callable[Concatenate[Methods[V, R], Any, P], T]) \
 class ArrayPart(ArrayElsewhere, Generic[V, R]):
     """Adjacent rows of an array that a server keeps, or all of them: array[begin:end], array.reshape(shape).
 
-    Its methods are those of the client, and say there what they take and answer; a client's methods take it
-    for an array, too. Where the array was deleted or has expired they raise NotFoundError (UNKNOWN_MEMORY).
+    Its methods are those of the client, whose docstrings say what they take and return; a client's methods
+    accept it as an array, too. If the array was deleted or has expired, they raise NotFoundError
+    (UNKNOWN_MEMORY).
     """
 
     def __init__(self, client: Methods[V, R], elements: Elements):
@@ -118,7 +119,7 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
 
     @property
     def dtype(self) -> numpy.dtype[Any]:
-        """Of results that are elements: float32 for bfloat16 where ml_dtypes' is not known."""
+        """The type of results that are elements: float32 for bfloat16 if that of ml_dtypes is not known."""
         return self._elements.dtype
 
     @property
@@ -131,10 +132,10 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
 
     @property
     def nbytes(self) -> int:
-        """Of the elements, in the server's memory."""
+        """The size of the elements, in the server's memory."""
         return self.size * element_bytes(self._elements.type)
 
-    # NumPy's functions would otherwise look for __array__, or call the methods with arguments of its own.
+    # NumPy's functions would otherwise look for __array__, or call the methods with NumPy's arguments.
     __array_ufunc__ = None
 
     def __array__(self, *unused: object, **options: object) -> NoReturn:
@@ -153,7 +154,7 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
     __iter__ = None
 
     def __getitem__(self, part: slice) -> ArrayPart[V, R]:
-        """Rows of the first dimension, as NumPy has it; nothing is copied or sent."""
+        """Rows of the first dimension, as in NumPy; nothing is copied or sent."""
         if not isinstance(part, slice):
             raise TypeError(f"a kept array has only slices, as array[begin:end], and no [{part!r}]")
         begin, end, step = part.indices(len(self))
@@ -169,15 +170,16 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
 
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> ArrayPart[V, R]:
         """The same elements in this shape, as numpy.ndarray.reshape takes one: integers or a tuple, of which
-        one may be -1. Nothing is copied or sent, and it is deleted with the array, as a part is.
+        one may be -1. Nothing is copied or sent, and the result is deleted with the array, as a part is.
 
-        Client.array does not know the shape in which an array was put, and has all of it in a row: reshape
-        gives it one, for axis= and parts. Raises ValueError for a shape of another number of elements.
+        Client.array does not know the shape in which an array was put, and returns its elements in one row:
+        reshape gives it a shape, for axis= and parts. Raises ValueError for a shape with another number of
+        elements.
         """
         import numpy
 
         assert self._elements.reference is not None
-        # NumPy's own rules and errors; a single element that is repeated without memory.
+        # This uses NumPy's own rules and errors; a single element is repeated without memory.
         shaped = numpy.broadcast_to(numpy.bool_(False), self.size).reshape(*shape)  # type: ignore[arg-type]
         return self._view(shaped.shape, self._elements.reference.byte_offset)
 
@@ -193,7 +195,7 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
 
 
 class _Whole(ArrayPart[V, R]):
-    """What the server said of an array when it was put, or asked for by its token."""
+    """What the server reported about an array when it was put, or requested by its token."""
 
     def __init__(self, client: Methods[V, R], answer: _native.Array, put: Elements | None = None):
         super().__init__(client, _elements_of(answer, put))
@@ -202,7 +204,7 @@ class _Whole(ArrayPart[V, R]):
 
     @property
     def expires_in(self) -> float:
-        """Seconds without use, as they were when this object was made."""
+        """Seconds without use, as of when this object was made."""
         return self.info.expires_in
 
     def __repr__(self) -> str:
@@ -213,9 +215,9 @@ class _Whole(ArrayPart[V, R]):
 class ResidentArray(_Whole[Any, Result]):
     """An array that the server keeps. For a with statement, which deletes it, or delete().
 
-    Without either it stays until it has not been used for its time to live.
+    If neither is used, it stays until it has not been used for its time to live.
 
-    token: bytes; who has them may reduce and delete the array (Client.array).
+    token: bytes; anyone who has them may reduce and delete the array (Client.array).
     info: an ArrayInfo.
     """
 
@@ -231,8 +233,8 @@ class ResidentArray(_Whole[Any, Result]):
             self.delete(timeout=None if kind is None else _FAREWELL_S)
         except NotFoundError:
             pass
-        except Exception:  # of a client that is closed, or forked, among others
-            if kind is None:  # else what has happened before says more
+        except Exception:  # for example of a client that is closed, or forked
+            if kind is None:  # otherwise the earlier exception says more
                 raise
 
 
@@ -259,13 +261,14 @@ class AsyncResidentArray(_Whole[Coroutine[Any, Any, Any], Coroutine[Any, Any, Re
 
 def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Mapping[str, Any]) \
         -> Work[tuple[_native.Array, Elements]]:
-    """Sends an array to be kept: a client's work. What the server says of it, and what it was."""
+    """Sends an array to be kept: the work of a client. Returns what the server reports about it, and what it
+    was."""
     ttl_s = 0.0  # the server's own time
     if ttl is not None:
         ttl_s = number("ttl", ttl)
         if not 0 < ttl_s < math.inf:
             raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
-        ttl_s = max(ttl_s, 1.0)  # the client library takes a time that is too short to be counted for none
+        ttl_s = max(ttl_s, 1.0)  # for the client library, a time too short to be counted is none
     text("owner", owner)
     matrix = flag("matrix", matrix)
     settings = settings_of(options)
@@ -288,13 +291,13 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
                     client.put(view, task, ttl_s, owner, settings.native(), meter.tell, stop, answers)
                     meter.finish()
             elements.check_mapping()
-        except BaseException as error:  # as what `progress` and handlers of signals raise
+        except BaseException as error:  # such as those from `progress` and signal handlers
             for kept in answers:
                 _delete_nevertheless(client, kept[0])
             if isinstance(error, Exception):
                 elements.check_mapping()
             raise
-        # What is answered has no view, which would hold the array that was put.
+        # The result has no view, which would keep the array that was put alive.
         return answers[0], Elements(elements.type, elements.dtype, elements.way, shape=elements.shape)
 
     return Work(settings, work)
@@ -318,7 +321,8 @@ def deleting(token: bytes, timeout: float | None) -> Work[None]:
 
 
 def _delete_nevertheless(client: _native.Client, token: bytes) -> None:
-    """An array of which the caller does not hear, since something else is raised. It has its ttl, too."""
+    """Deletes an array that the caller does not learn of, since an exception is raised. Its ttl would end it,
+    too."""
     with contextlib.suppress(Exception):
         forks.check()  # `progress` may have forked, and have left the new process by sys.exit()
         deleting(token, _FAREWELL_S).run(client, None)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Answers as NumPy's values.
+"""Results as NumPy values.
 
-Sums, products and the like are int64, uint64 or float64, as the elements are signed, unsigned or floats
-(int64 for bool, as NumPy has it); elements (min, max, first, ...) have the array's own type; means, variances
-and norms are float64; indices and counts are int64.
+Sums, products and the like are int64, uint64 or float64, depending on whether the elements are signed,
+unsigned or floats (int64 for bool, as in NumPy); elements (min, max, first, ...) have the array's own type;
+means, variances and norms are float64; indices and counts are int64.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DOUBLE = frozenset({"mean", "l1_norm", "l2_norm", "variance", "stddev", "logsum
 
 
 class Typed(Protocol):
-    """What has elements of one type."""
+    """An object that has elements of one type."""
 
     @property
     def type(self) -> str: ...
@@ -37,14 +37,14 @@ class Typed(Protocol):
 
 
 class MinMax(NamedTuple):
-    """The smallest and the largest element, of the array's type."""
+    """The smallest and the largest element, in the array's type."""
 
     min: Any
     max: Any
 
 
 class Description(NamedTuple):
-    """What `describe` answers."""
+    """What `describe` returns."""
 
     count: Any
     min: Any
@@ -55,7 +55,8 @@ class Description(NamedTuple):
 
 
 class Subarray(NamedTuple):
-    """The largest sum of a contiguous part, which is array[begin:end]; no part, and None, where it is NaN."""
+    """The largest sum of a contiguous part, which is array[begin:end]; if the sum is NaN, there is no part,
+    and both are None."""
 
     sum: Any
     begin: Any
@@ -63,9 +64,9 @@ class Subarray(NamedTuple):
 
 
 class Timings(NamedTuple):
-    """Seconds: of the call as seen from here, and the server's, which overlap: waiting for a slot of the
-    device, from the header to the commit, copying to the device, reducing. Of an array on several streams
-    each phase is that of the stream in which it took longest."""
+    """Seconds: for the call as the client sees it, and for the server's phases, which overlap: waiting for a
+    slot of the device, from the header to the commit, copying to the device, reducing. For an array on
+    several streams, each phase is that of the stream on which it took longest."""
 
     total: float
     queue: float
@@ -75,9 +76,9 @@ class Timings(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one of several operators answered.
+    """The outcome of one of several operators.
 
-    value: as the method of that name answers: for argmin and argmax the index. None if there is an error.
+    value: what the method of that name returns: for argmin and argmax the index. None if there is an error.
     element: argmin and argmax: the element at the index.
     error: why there is no value.
     """
@@ -88,21 +89,21 @@ class Outcome(NamedTuple):
 
 
 class Result(Mapping[str, Any]):
-    """The values of several operators over one pass of the data, by the operators' names.
+    """The values of several operators from one pass over the data, by the operators' names.
 
-    result["sum"] is the value, or raises the operator's own error. Where no operator has a value there is no
+    result["sum"] is the value, or raises the operator's own error. If no operator has a value, there is no
     Result: reduce itself raises the error of the first one.
 
-    outcomes: an Outcome for each operator, also for those without a value.
+    outcomes: an Outcome for each operator, even for those without a value.
     element_count: of the whole array.
-    device: "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED": all of the server that answered,
-        which of an array on several streams or servers is the one that merged the states.
+    device: "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED": all devices of the server that
+        responded, which for an array on several streams or servers is the one that merged the states.
     backend: "cpu", "cuda" or "simt".
     timings: a Timings.
-    way: how the elements went: "memory" (sent from their place), "copied" (out of an array with gaps, piece
+    way: how the elements were sent: "memory" (from where they are), "copied" (from an array with gaps, piece
         by piece), "staged" (from a GPU through the host's memory), "pieces" (of an iterator or a file),
-        "parts" (of which states were merged); or not at all: "shared memory", "gpu memory" and "resident"
-        arrays are read by the server.
+        "parts" (whose states were merged); or that they were not sent: "shared memory", "gpu memory" and
+        "resident" arrays are read by the server.
     """
 
     def __init__(self, answer: _native.Answer, elements: Elements):
@@ -122,15 +123,16 @@ class Result(Mapping[str, Any]):
     def __getitem__(self, operator: str) -> Any:
         outcome = self.outcomes[operator]
         if outcome.error is not None:
-            # One that was raised keeps the frames that it came through, and all that is in them.
+            # An exception that was raised keeps the frames that it passed through, and everything in them.
             raise copy.copy(outcome.error)
         return outcome.value
 
     def __contains__(self, operator: object) -> bool:
-        return operator in self.outcomes  # also of one that has an error
+        return operator in self.outcomes  # even for an operator that has an error
 
     def __eq__(self, other: object) -> bool:
-        """As of mappings, but that an operator without a value is equal to nothing, and raises nothing."""
+        """As for mappings, except that an operator without a value is equal to nothing, and raises
+        nothing."""
         if other is self:
             return True
         others = other.outcomes.values() if isinstance(other, Result) else ()
@@ -140,7 +142,7 @@ class Result(Mapping[str, Any]):
             return NotImplemented
         return self.keys() == other.keys() and all(_are_equal(self[name], other[name]) for name in self)
 
-    __hash__ = None  # type: ignore[assignment]  # as of mappings
+    __hash__ = None  # type: ignore[assignment]  # as for mappings
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.outcomes)
@@ -156,7 +158,7 @@ class Result(Mapping[str, Any]):
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal. For matrices Python's == would answer a matrix."""
+    """Whether two values are equal. For matrices Python's == would return a matrix."""
     import numpy
 
     if isinstance(one, numpy.ndarray) or isinstance(other, numpy.ndarray):
@@ -197,7 +199,7 @@ def number_of(operator: str, raw: bool | int | float, elements: Typed) -> Any:
 
 
 def column_of(operator: str, columns: _native.Columns, elements: Elements) -> numpy.ndarray[Any, Any]:
-    """The values of one operator over segments, as its method answers them: of argmin the index."""
+    """The values of one operator over segments, as its method returns them: for argmin the index."""
     import numpy
 
     if operator in ("argmin", "argmax"):
@@ -209,13 +211,13 @@ def column_of(operator: str, columns: _native.Columns, elements: Elements) -> nu
 
 
 def _type_of(operator: str, kind: type, elements: Typed) -> Any:
-    """NumPy's scalar type for what comes as a Python number of type `kind`."""
+    """NumPy's scalar type for a result that arrives as a Python number of type `kind`."""
     return elements.dtype.type if operator in _ELEMENT else _wide_type(operator, kind, elements.type)
 
 
 @functools.cache
 def _wide_type(operator: str, kind: type, element_type: str) -> Any:
-    """Cached by what is quickly hashed, which NumPy's dtypes are not."""
+    """Cached by keys that hash quickly, which NumPy's dtypes do not."""
     import numpy
 
     if kind is bool:
@@ -230,7 +232,7 @@ def _wide_type(operator: str, kind: type, element_type: str) -> Any:
 
 
 def answer_type(element_type: str, dtype: Any) -> numpy.dtype[Any]:
-    """The type that a sum or product of such elements is asked for in. TypeError for what it cannot be."""
+    """The type that is requested for a sum or product of such elements. TypeError for an impossible type."""
     import numpy
 
     if str(getattr(dtype, "__name__", dtype)) == "bfloat16":
@@ -246,7 +248,7 @@ def answer_type(element_type: str, dtype: Any) -> numpy.dtype[Any]:
 
 
 def in_type(values: Any, answered: numpy.dtype[Any]) -> Any:
-    """A value, or an array of them, in another type: rounded, or OutOfRangeError for an integer's."""
+    """A value, or an array of values, in another type: rounded, or OutOfRangeError for an integer type."""
     import numpy
 
     if answered.kind in "iu" and values.size:
@@ -258,7 +260,7 @@ def in_type(values: Any, answered: numpy.dtype[Any]) -> Any:
 
 def beyond_64_bits(error: errors.OutOfRangeError, element_type: str, answered: numpy.dtype[Any]) \
         -> errors.OutOfRangeError:
-    """The error where there is no value to convert to the type that was asked for."""
+    """The error if there is no value to convert to the requested type."""
     own = "uint64" if element_type.startswith("u") else "int64"
     if answered.kind == "f":
         remedy = "pass array.astype('float64'), whose elements are added in float64"

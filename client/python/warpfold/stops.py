@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How a call is ended that runs on another thread than the one that waits for it."""
+"""How to end a call that runs on a different thread from the one that waits for it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from warpfold.errors import WarpfoldError
 class Stop(_native.Stop):
     """Ends one call, from any thread, by request().
 
-    That ends at once what the client library does, but no code of the caller's, as an iterator that waits for
-    its next piece. While the call's thread is in such code the library reads nothing of the array, so who
-    waits for the call need not wait for the thread.
+    This ends the client library's work at once, but not the caller's code, such as an iterator that waits for
+    its next piece. While the call's thread is in such code, the library reads nothing of the array, so nobody
+    who waits for the call needs to wait for the thread.
     """
 
     def __init__(self) -> None:
@@ -27,15 +27,15 @@ class Stop(_native.Stop):
         self._error: Callable[[], WarpfoldError] | None = None
 
     def __enter__(self) -> None:
-        """The call's thread enters it around code of the caller's. Raises the error of leave()."""
+        """The call's thread enters it around the caller's code. Raises the error of leave()."""
         self._go(True)
 
     def __exit__(self, *unused: object) -> None:
         self._go(False)
 
     def leave(self, error: Callable[[], WarpfoldError]) -> bool:
-        """Has the call end with `error` where the caller's code begins or ends next: it sends no more of the
-        array. Whether the call's thread is in that code, so that nobody has to wait for it."""
+        """Has the call end with `error` when the caller's code next begins or ends: the call sends no more of
+        the array. Returns whether the call's thread is in that code, so that nobody has to wait for it."""
         with self._lock:
             self._error = error
             return self._in_callers_code
@@ -51,5 +51,5 @@ _NOBODY_WAITS = contextlib.nullcontext()
 
 
 def in_callers_code(stop: Stop | None) -> contextlib.AbstractContextManager[None]:
-    """For a with statement around code of the caller's. Without a Stop, nobody waits but this thread."""
+    """For a with statement around the caller's code. Without a Stop, only this thread waits."""
     return _NOBODY_WAITS if stop is None else stop

@@ -16,17 +16,18 @@ A = TypeVar("A")
 
 
 class Job(Generic[A]):
-    """What is to be done on a thread, and what comes of it."""
+    """Work to do on a thread, and its outcome."""
 
     def __init__(self, do: Callable[[], A]):
         self.future: concurrent.futures.Future[A] = concurrent.futures.Future()
         self._do = do
 
     def run(self) -> None:
-        """Once. Lets go of what was to be done before its future is done: who waits for that may go on sooner
-        than this thread."""
+        """Runs once. Releases the work before its future is done: the code that waits for the future may
+        continue sooner than this thread."""
         future, do = self.future, self._do
-        # An error's traceback has this frame: with its future it would keep all that is in the call.
+        # An error's traceback has this frame: together with the future it would keep everything in the call
+        # alive.
         del self._do, self
         try:
             if not future.set_running_or_notify_cancel():
@@ -42,7 +43,7 @@ class Job(Generic[A]):
             del future
 
     def forget(self) -> None:
-        """Drops what was to be done. The job is never run."""
+        """Drops the work. The job is never run."""
         del self._do
 
 
@@ -50,11 +51,11 @@ class _Line:
     """The jobs that wait for a thread, and the threads' turns to take one."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # a signal's handler may close what its own thread is using
+        self.lock = threading.RLock()  # a signal handler may close what its own thread is using
         self.waiting: OrderedDict[Job[Any], None] = OrderedDict()
         self.busy = 0  # threads
         self.is_closed = False
-        # One for each job, also for those that are not there any more; False is the end, and the last.
+        # One turn for each job, even for jobs that are no longer there; False is the end, and the last.
         self.turns: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
 
@@ -62,14 +63,14 @@ class Threads:
     """Do jobs in the order in which they come, at most `most` at a time. Any thread may call.
 
     They are daemons, since one of them may be in an iterator that never ends: concurrent.futures waits for
-    its threads when the interpreter ends. It also holds a job that was cancelled until a thread comes to it.
+    its threads when the interpreter ends. It also keeps a cancelled job until a thread comes to it.
     """
 
     def __init__(self, most: int):
         self._most = most
         self._started = 0
         self._line = _Line()
-        # Threads know the line alone, so that they end when nobody has this object any more.
+        # Threads refer only to the line, so that they end when nobody has this object any more.
         weakref.finalize(self, self._line.turns.put, False).atexit = False
 
     def add(self, job: Job[Any]) -> None:
@@ -86,7 +87,7 @@ class Threads:
             line.turns.put(True)
 
     def withdraw(self, job: Job[Any]) -> bool:
-        """Whether the job was still waiting: then it is never done, and nothing of it is held."""
+        """Returns whether the job was still waiting: if so, it is never run, and nothing of it is kept."""
         with self._line.lock:
             was_waiting = self._line.waiting.pop(job, self) is None
         if was_waiting:
@@ -94,7 +95,7 @@ class Threads:
         return was_waiting
 
     def close(self) -> None:
-        """The threads end when all that was added is done."""
+        """The threads end when everything that was added is done."""
         with self._line.lock:
             self._line.is_closed = True
             self._line.turns.put(False)

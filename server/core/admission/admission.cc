@@ -13,7 +13,7 @@ namespace warpfold::server {
 
 namespace {
 
-// After how long a refused call should come again: about the time that a share of an array takes.
+// After how long a rejected call should come again: about the time that a share of an array takes.
 constexpr char kRetryMs[] = "100";
 
 bool IsReduction(Admission::Kind kind) {
@@ -22,7 +22,7 @@ bool IsReduction(Admission::Kind kind) {
 
 bool IsWork(Admission::Kind kind) { return IsReduction(kind) || kind == Admission::Kind::kMerge; }
 
-// What the limit on calls of a kind is called that has no flag.
+// The name of the limit on calls of a kind that has no flag.
 std::string LimitName(Admission::Kind kind) {
   switch (kind) {
     case Admission::Kind::kCheck:

@@ -30,20 +30,20 @@ class Admission {
  public:
   // Each kind has its own limit. A Merge completes reductions that were admitted before, so it must be
   // admitted even if the stripes of its own array have used up the limit for reductions. kSmall are calls
-  // about the server, kCheck those for its health, which decide whether the process is kept, and kWatch those
-  // that wait for it to change and whose clients have half-closed, so that they hold next to nothing. kArray
-  // are reductions that arrive in a single message. They share the limit of kReduction;
+  // about the server. kCheck are calls for its health, which decide whether the process is kept. kWatch are
+  // calls that wait for the health to change and whose clients have half-closed, so that they hold next to
+  // nothing. kArray are reductions that arrive in a single message. They share the limit of kReduction;
   // 1/kArrayReserveDivisor of it is reserved for them, because a stream may last for an hour.
   enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch, kArray, kCheck };
   static constexpr int kKinds = 6;
   static constexpr int kArrayReserveDivisor = 16;
   static constexpr int kOthersReserveDivisor = 8;
-  // A flag says how many places reductions and merges have.
+  // A flag sets how many places reductions and merges have.
   static constexpr int kSmallPlaces = 64;
   static constexpr int kCheckPlaces = 64;
   static constexpr int kWatchPlaces = 1024;
 
-  // Who asks, and for what.
+  // The caller, and what it calls for.
   struct Caller {
     // The client's name for the array of which this call reduces a part, "" for none.
     std::string array = "";
@@ -88,7 +88,8 @@ class Admission {
   // There are as many places for merges as for reductions.
   explicit Admission(int max_concurrent_reductions);
 
-  // RESOURCE_EXHAUSTED (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), or the status given to whichever Close it was.
+  // RESOURCE_EXHAUSTED (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), or the status that was given to the Close
+  // function in force.
   //
   // While draining, the server still admits the remaining parts of an array if it has admitted one of them;
   // otherwise the work on the admitted parts would be wasted.
@@ -98,19 +99,19 @@ class Admission {
   // Whether all remaining places of this kind are reserved for other clients.
   bool IsNearlyFull(Kind kind) const;
 
-  // Admits no more reductions but parts of arrays that have begun, and merges.
+  // Admits only parts of arrays that have begun, and merges.
   void CloseToReductions(absl::Status why);
-  // Admits neither. Calls about the server always may.
+  // Admits neither. Calls about the server are always admitted.
   void Close(absl::Status why);
 
-  // To be called when a partial state is given out at `now`, before the ticket is given back.
+  // Call this when a partial state is returned at `now`, before the ticket is given back.
   void StateGivenOut(absl::Time now);
 
-  // Whether, at `now`, no reduction and no Merge is in progress, and none is waited for.
+  // Whether, at `now`, no reduction and no Merge is in progress, and none is expected.
   bool IsQuiet(absl::Time now) const;
 
-  // Whether, at `now`, an array is under way whose client has further calls to make: a part of one or a Merge
-  // is in progress, or a Merge is waited for.
+  // Whether, at `now`, an array is in progress whose client has further calls to make: a part of one or a
+  // Merge is in progress, or a Merge is expected.
   bool AwaitsCalls(absl::Time now) const;
 
   // Blocks until no reduction and no Merge is in progress.
@@ -143,8 +144,8 @@ class Admission {
   absl::Status closed_;                                     // guarded by mutex_; OK while open
   absl::Status closed_to_merges_;                           // guarded by mutex_; likewise
   absl::Time last_state_given_out_ = absl::InfinitePast();  // guarded by mutex_
-  // The last arrays of which a part was admitted, kMaxArrays of them at least: when the newer set has so many
-  // it becomes the older one, whose names are forgotten. Guarded by mutex_.
+  // The last arrays of which a part was admitted, at least kMaxArrays of them: when the newer set has this
+  // many, it replaces the older one, whose names are forgotten. Guarded by mutex_.
   static constexpr std::size_t kMaxArrays = 4096;
   std::unordered_set<std::string> newer_arrays_;
   std::unordered_set<std::string> older_arrays_;

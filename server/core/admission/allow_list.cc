@@ -21,7 +21,8 @@ namespace {
 
 constexpr absl::string_view kEverything = "*";
 
-// Whether a caller could ever have this identity: a rule for another would be a mistake that nobody sees.
+// Whether a caller could ever have this identity: a rule for an impossible one would be a mistake that nobody
+// notices.
 bool IsIdentity(absl::string_view text) {
   if (text == kAnonymous || text == kEverything) return true;
   if (!std::all_of(text.begin(), text.end(), absl::ascii_isgraph)) return false;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may call what. An identity is a text that says how it is known:
+// Who may call what. An identity is a text that says how the caller is known:
 //
 //   spiffe://trust-domain/path   of a certificate: its SPIFFE ID (a URI among its alternative names)
 //   dns:client.example.org       of a certificate without one: its first DNS name, in lower case
@@ -9,7 +9,7 @@
 //   anonymous                    everybody else
 //
 // A list has a line for each rule: an identity, or * for everybody, and then the methods that it may call, by
-// their last names, or * for all. What follows a # is a comment. What no line allows is denied.
+// their last names, or * for all. Text after a # is a comment. Anything that no line allows is denied.
 //
 //   spiffe://example.org/ns/batch/sa/report   Reduce ReduceArray Merge GetServerInfo
 //   uid:1000                                  *
@@ -30,22 +30,22 @@
 
 namespace warpfold::server {
 
-// The identity of callers of whom nothing is known.
+// The identity of callers about whom nothing is known.
 inline constexpr char kAnonymous[] = "anonymous";
 
-// Constant once it is made.
+// Constant after construction.
 class AllowList {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // of the text
 
-  // INVALID_ARGUMENT with the line and what is wrong with it, or where no line allows anything: a file that
-  // is being written looks like that.
+  // INVALID_ARGUMENT with the line and what is wrong with it, or if no line allows anything: a file that is
+  // being written looks like that.
   static absl::StatusOr<AllowList> Parse(absl::string_view text);
 
   bool Allows(const std::string& identity, Method method) const;
 
-  // The first identity that has an asterisk in it, which there stands for itself alone; empty without one. A
-  // certificate may have such a name, but who writes the rule will have meant others.
+  // The first identity that contains an asterisk, which stands only for itself there; empty if there is none.
+  // A certificate may have such a name, but the author of the rule probably meant others.
   const std::string& literal_asterisk() const { return literal_asterisk_; }
 
  private:
@@ -61,7 +61,7 @@ class AllowList {
 // The list that is in force. Threads: all methods from any thread.
 class Access {
  public:
-  // Each call from now on is judged by this list; until the first one everybody may call everything.
+  // From now on each call is checked against this list; until the first list everybody may call everything.
   void SetList(AllowList list);
 
   // PERMISSION_DENIED (NOT_ALLOWED).

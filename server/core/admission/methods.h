@@ -28,10 +28,10 @@ enum class Method : std::uint8_t {
   kUnknown
 };
 
-// The method of a path as HTTP/2 has it, "/package.Service/Method".
+// The method for a path as in HTTP/2, "/package.Service/Method".
 Method MethodOf(absl::string_view path);
 
-// The method that logs and allow lists know by this name, the last part of its path: "Reduce".
+// The method that has this name in logs and allow lists, the last part of its path: "Reduce".
 Method MethodNamed(absl::string_view name);
 
 // Those names, each once.

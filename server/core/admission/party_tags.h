@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A party's tag says what it has had of the server, summed over all shards: each message that is taken from
-// it advances the tag. turns.h compares tags. A party whose calls all lie on few shards gets no more than
-// those can do, so its tag stays behind the others', and on these shards it is next almost always.
+// A party's tag says how much service it has had, summed over all shards: each message that is taken from it
+// advances the tag. turns.h compares tags. A party whose calls are all on a few shards gets no more than
+// these can do, so its tag stays behind the others', and on these shards it is almost always next.
 //
 // No tag counts as further behind the highest start of a message that was taken than kMaxBehind. A party that
-// was silent, or that came just now, has this much to make up for, and no more.
+// was silent, or that has just arrived, can catch up by this much, and no more.
 //
 // Threads: any.
 #pragma once
@@ -24,8 +24,9 @@ class PartyTags {
  public:
   // Less than 2 ms of a server that takes 10 GB/s.
   static constexpr std::uint64_t kMaxBehind = 16 << 20;
-  // Parties without calls are remembered, or a party could come back with a tag that is behind as often as it
-  // likes. When there are so many, those that do not matter any more are forgotten, or else all of them.
+  // Parties without calls are remembered; otherwise a party could come back with a tag that is behind as
+  // often as it likes. When there are this many, those that no longer matter are forgotten, or else all of
+  // them.
   static constexpr std::size_t kMaxAbsent = 1024;
 
   // Where a party's next message starts. Its address is the same from Join to Leave.
@@ -36,7 +37,7 @@ class PartyTags {
     int members_ = 0;  // guarded by PartyTags::mutex_
   };
 
-  // A shard has calls of the party; Leave is to be called as often as Join.
+  // A shard has calls of the party; Leave must be called as often as Join.
   Tag& Join(const std::string& party);
   void Leave(const std::string& party);
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is held for clients that do not take their answers. A call that has been answered holds no place, so
-// that the client's next call finds one; but until the transport has written the answer the call and its
-// response occupy memory. A client that closes its window (HTTP/2's flow control) could heap them up, and
-// could go on sending on calls that it has not half-closed. Where too much is held, those who have more than
-// their share of it are cut off: others lose nothing by it.
+// Counts the memory that is held for clients that do not read their answers. A call that has been answered
+// holds no place, so that the client's next call finds one; but until the transport has written the answer,
+// the call and its response occupy memory. A client that closes its window (HTTP/2's flow control) could pile
+// them up, and could go on sending on calls that it has not half-closed. If too much is held, parties that
+// have more than their share of it are cut off, which costs the others nothing.
 //
 // Threads: any.
 #pragma once
@@ -23,14 +23,14 @@ namespace warpfold::server {
 
 class PendingAnswers {
  public:
-  // The memory that a call takes besides its response, measured with gRPC's part.
+  // The memory that a call takes besides its response, as measured, including gRPC's part.
   static constexpr std::uint64_t kCallBytes = std::uint64_t{14} << 10;
 
   // One answer, from when it is given to the transport until its call is gone. `answers` must outlive it.
   class Entry {
    public:
     // `party`: whose call it is. `half_closed`: the client can send no more on the call. Otherwise gRPC keeps
-    // up to a window of what it sends, which nobody reads any more.
+    // up to a window of what the client sends, which nobody reads any more.
     Entry(PendingAnswers& answers, const std::string& party, std::uint64_t response_bytes, bool half_closed);
     ~Entry();
     Entry(const Entry&) = delete;
@@ -42,9 +42,9 @@ class PendingAnswers {
     const std::map<std::string, std::uint64_t>::iterator of_party_;
   };
 
-  // How long a client of this party may take over an answer: `idle`, but next to nothing where more than
-  // kMaxPendingAnswerBytes are held in all, and for the party more than its equal share of these. An answer
-  // is taken once it is in the socket's buffer, so that a slow network alone does not delay it.
+  // How long a client of this party may take to read an answer: `idle`, but next to nothing if more than
+  // kMaxPendingAnswerBytes are held in total, and for this party more than its equal share of these. An
+  // answer counts as read once it is in the socket's buffer, so that a slow network alone does not delay it.
   absl::Duration Patience(absl::Duration idle, const std::string& party) const;
 
  private:

@@ -12,14 +12,14 @@ Turns::Member::Member(Turns& turns, const std::string& party, std::function<void
     : turns_(turns), party_(turns.parties_.try_emplace(party).first), on_turn_(std::move(on_turn)) {
   Party& own = party_->second;
   ++own.members;
-  // Of a party that is expected its calls may all have ended, and it has not left.
+  // All calls of a party that is expected may have ended, although it has not left.
   if (own.tag == nullptr) own.tag = &turns_.tags_.Join(party);
 }
 
 Turns::Member::~Member() {
   SetWaitsForSlot(false);
   for (std::deque<Waiter>* const waiters : {&party_->second.light, &party_->second.bulk}) {
-    // What has passed the party over has passed over its first message, and is forgotten with it.
+    // What was passed over was the party's first message, so the count is reset with it.
     if (!waiters->empty() && waiters->front().member == this) party_->second.passed_over = 0;
     turns_.waiting_ -=
         std::erase_if(*waiters, [this](const Waiter& waiter) { return waiter.member == this; });
@@ -63,7 +63,7 @@ void Turns::Member::SetWaitsForSlot(bool waits) {
 
 void Turns::Member::Expect() {
   Party& party = party_->second;
-  // Who is held for already gains no time by a call that begins or ends.
+  // A party for which others are already held gains no time from a call that begins or ends.
   if (party.credit < kMinPatience || turns_.IsHoldOf(party_)) return;
   party.expected_until = turns_.clock_() + std::min(party.credit, kPatience);
 }
@@ -92,7 +92,7 @@ void Turns::Serve() {
     Party* const overdue = Overdue();
     Party& party = overdue != nullptr ? *overdue : LowestReady();
     if (overdue == nullptr && HoldsBack(party)) return;
-    // What an overdue message takes is not the doing of the party for which others are held.
+    // The party for which others are held is not charged for the time that an overdue message takes.
     if (hold_.has_value()) EndHold(/*factor=*/1);
     const Kind kind = *NextOf(party);
     const Waiter next = party.Of(kind).front();
@@ -100,7 +100,7 @@ void Turns::Serve() {
     --waiting_;
     Take(party, next, kind);
     served += next.cost;
-    // A copy, since the member may end by its turn.
+    // A copy, since the member may be destroyed in its turn.
     const std::function<void()> on_turn = next.member->on_turn_;
     on_turn();
   }
@@ -142,12 +142,12 @@ bool Turns::IsFarBehind(const Party& party, const Party& next) const {
   return tags_.Start(*party.tag) + kFarBehind <= tags_.Start(*next.tag);
 }
 
-// Of those whose message is expected and who are far behind the other one, the one that has had least; the
-// end if there is none.
+// Of the parties whose message is expected and that are far behind the other one, the one that has had least;
+// the end if there is none.
 Turns::Parties::iterator Turns::Expected(const Party& instead_of, absl::Time now) {
   auto lowest = parties_.end();
   for (auto party = parties_.begin(); party != parties_.end(); ++party) {
-    // Who waits for a slot could not take what comes.
+    // A party that waits for a slot could not take what comes.
     if (party->second.expected_until <= now || !MayTakeBulk(party->second)) continue;
     if (!IsFarBehind(party->second, instead_of)) continue;
     if (lowest == parties_.end() || tags_.Start(*party->second.tag) < tags_.Start(*lowest->second.tag)) {
@@ -157,13 +157,13 @@ Turns::Parties::iterator Turns::Expected(const Party& instead_of, absl::Time now
   return lowest;
 }
 
-// A message of the party waits now. Nobody is held for one that has had about as much.
+// A message of the party waits now. Nobody is held for a party that has had about as much.
 void Turns::LetGo(const Party& party) {
   if (hold_.has_value() && !IsFarBehind(hold_->party->second, party)) EndHold(/*factor=*/1);
 }
 
-// The time for which others were held takes so many times its credit. gRPC's queue may wait a little longer
-// than it was told; what is longer than that is not the party's doing, as where the machine was suspended.
+// The time for which others were held costs this many times its credit. gRPC's queue may wait a little longer
+// than it was told; a longer wait is not the party's fault, for example if the machine was suspended.
 void Turns::EndHold(int factor) {
   Party& party = hold_->party->second;
   const absl::Duration held = std::min(clock_(), party.expected_until + kMinPatience) - hold_->since;
@@ -192,7 +192,7 @@ void Turns::ForgetIfGone(Parties::iterator party) {
   parties_.erase(party);
 }
 
-// Whether no other party of this shard has had less, be it that its messages wait or are yet to come.
+// Whether no other party of this shard has had less, whether its messages wait or are yet to come.
 bool Turns::IsNext(const Party& party) const {
   const std::uint64_t start = tags_.Start(*party.tag);
   return std::none_of(parties_.begin(), parties_.end(),
@@ -232,7 +232,7 @@ Turns::Party* Turns::Overdue() {
   return overdue;
 }
 
-// The party that has had least of those with a message that is ready, of which there is one.
+// Of the parties with a message that is ready, of which there is at least one, the one that has had least.
 Turns::Party& Turns::LowestReady() {
   Party* lowest = nullptr;
   for (auto& [name, party] : parties_) {

@@ -5,28 +5,29 @@
 // tenants ("parties") have calls. In first-come-first-served order, a party with 64 streams would be served
 // 64 messages for each message of a party with one stream.
 //
-// Start-time fair queueing (Goyal, Vin and Cheng, 1996): each party has a tag, which what it sends advances,
-// and the message of the party with the lowest tag is next. The tags are the same for all shards
-// (party_tags.h), so that a party whose calls lie on a few of them has these until it has had as much as the
-// others: without that a party with fewer calls than there are shards would get half of each of its shards.
+// Start-time fair queueing (Goyal, Vin and Cheng, 1996): each party has a tag, which advances with everything
+// it sends, and the message of the party with the lowest tag is next. The tags are the same for all shards
+// (party_tags.h), so that a party whose calls are on a few shards gets these until it has had as much as the
+// others: otherwise a party with fewer calls than there are shards would get only half of each of its shards.
 //
 // The next message of a stream comes a moment after the last one was taken, and a large one comes in pieces,
-// each of which the thread has to receive. If it took somebody else's message after each piece, one stream
+// each of which the thread has to receive. If it took another party's message after each piece, one stream
 // would get a fifth of its shard. The thread therefore waits briefly for the next message of a party that is
 // far behind before it serves others, as an anticipatory disk scheduler waits for the next read (Iyer and
-// Druschel, 2001). It may hold them for a few nanoseconds for each byte that has come from it, and what it
-// holds them for counts as if those bytes had come again: who sends little, or nothing, holds up nobody.
-// Several parties may hold up others one after the other, each for what it has credit. ADR 124 has the
-// figures.
+// Druschel, 2001). It may hold them for a few nanoseconds for each byte that has come from that party, and
+// the time that it holds them counts as if those bytes had come again: a party that sends little, or nothing,
+// holds up nobody. Several parties may hold up others one after the other, each within its credit. ADR 124
+// has the figures.
 //
-// Whoever is behind, others get a small part of the shard's thread (kMaxPassedOver): their calls go on.
+// Whichever party is behind, the others get a small part of the shard's thread (kMaxPassedOver): their calls
+// go on.
 //
 // A message that has had its turn may still find no slot free. Until it has one, the party's other messages
 // that may need slots, its bulk, get no turn where parties compete. If all had turns they would queue for
 // slots. That queue knows no tags and holds nobody back, and on a CPU this thread does the reducing, so that
-// it would work for them one after the other. Headers, small arrays and all that needs no slot are light.
-// They get turns meanwhile, and do not queue behind the party's bulk: of what the party gets, both kinds get
-// the same while both could be taken. ADR 126 has the figures.
+// it would work for them one after the other. Headers, small arrays and everything that needs no slot are
+// light. They get turns meanwhile, and do not queue behind the party's bulk: both kinds get the same share of
+// the party's service while both could be taken. ADR 126 has the figures.
 //
 // Threads: the shard's only.
 #pragma once
@@ -58,13 +59,13 @@ class Turns {
   // A message counts this many bytes more than it has. The thread receives it and sends an answer, and could
   // copy and checksum about as many bytes in that time.
   static constexpr std::uint64_t kMessageCost = 64 << 10;
-  // The bytes that the thread serves before it looks for events again. One of them may be a message that is
-  // to be served first.
+  // The bytes that the thread serves before it looks for events again. One of these events may be a message
+  // that is to be served first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
   // A waiting message is overdue once others have been served kMaxPassedOver times what it counts,
   // multiplied by the number of other parties that wait (at least one).
   static constexpr std::uint64_t kMaxPassedOver = 16;
-  // Others are held for a party that is far behind: those who would be served instead have had kFarBehind
+  // Others are held for a party that is far behind: those that would be served instead have had kFarBehind
   // bytes more.
   static constexpr std::uint64_t kFarBehind = 4 << 20;
   // They are held for kPatience at once at most, and not at all for less than kMinPatience: gRPC's queue
@@ -93,8 +94,8 @@ class Turns {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // True: the message is to be taken now; otherwise Serve calls `on_turn`. Not while the member
-    // waits.
+    // True: the message is to be taken now; otherwise Serve calls `on_turn`. Not to be called while the
+    // member waits.
     bool Ask(const Arrival& message);
     // Bytes of an array.
     bool Ask(std::uint64_t bytes) { return Ask({.costs_bytes = bytes, .bytes = bytes, .kind = Kind::kBulk}); }
@@ -102,10 +103,10 @@ class Turns {
     // The message that is taken now costs `bytes` more than it said when it asked.
     void Charge(std::uint64_t bytes);
 
-    // Whether the message that was taken last waits for a slot. Of a light one this is ignored.
+    // Whether the message that was taken last waits for a slot. For a light one this is ignored.
     void SetWaitsForSlot(bool waits);
 
-    // The client has what it needs to send its next message, be it of this call or of its next one.
+    // The client has what it needs to send its next message, whether for this call or for its next one.
     void Expect();
     // It has sent something else, or will not send anything.
     void ExpectNothing();
@@ -126,17 +127,18 @@ class Turns {
   Turns& operator=(const Turns&) = delete;
 
   bool has_waiting() const { return waiting_ > 0; }
-  // Whether one of those who wait may have its turn.
+  // Whether one of the waiting members may have its turn.
   bool has_ready() const;
-  // Until when those who wait are held for a message that is expected; none if they are not. Then Serve is to
-  // be called.
+  // Until when the waiting members are held for a message that is expected; none if they are not. At that
+  // time, call Serve.
   std::optional<absl::Time> held_until() const;
 
-  // Calls those whose turn it is, up to kServedAtOnce; nobody while a message is expected, or none is ready.
+  // Calls the members whose turn it is, up to kServedAtOnce; none while a message is expected, or if none is
+  // ready.
   void Serve();
 
-  // Forgets parties whose calls have ended and of which nothing is expected, and notices whether there are
-  // several still. To be called now and then.
+  // Forgets parties whose calls have ended and from which nothing is expected, and notices whether there are
+  // still several. Call this now and then.
   void OnTick();
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One array on its way, apart from its transport and from what becomes of it: checks the order of messages
-// (protocol.h) and says what the stream needs next. Nothing here blocks.
+// One array on its way, independent of its transport and of what is done with it: checks the order of
+// messages (protocol.h) and says what the stream needs next. Nothing here blocks.
 //
-// Threads: the shard's only. After an error the session answers nothing more.
+// Threads: the shard's only. After an error the session returns nothing more.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,11 @@ class ArraySession {
   virtual absl::StatusOr<Need> OnEnd();
   absl::StatusOr<Need> Resume();
 
-  // The answer, serialised, once nothing is needed.
+  // The response, serialised, once nothing is needed.
   virtual absl::StatusOr<std::string> Response() = 0;
 
-  // Results that are there while the array still comes. They are sent before the response, oldest first.
-  // Taking one may give room: Resume then gets further.
+  // Results that are ready while the array is still arriving. They are sent before the response, oldest
+  // first. Taking one may make room: Resume then gets further.
   virtual bool has_output() const { return false; }
   virtual std::string TakeOutput() { return ""; }
 
@@ -54,8 +54,8 @@ class ArraySession {
 
   // Whether the response hands out a partial state.
   virtual bool returns_state() const { return false; }
-  // Whether the last message carried something. Empty messages do not count as progress: with them a client
-  // could hold its place among the reductions for ever.
+  // Whether the last message carried something. Empty messages do not count as progress: otherwise a client
+  // could hold its place among the reductions for ever with them.
   bool made_progress() const { return made_progress_; }
 
   // Whether the last message can only be placed when a slot is free.
@@ -64,30 +64,30 @@ class ArraySession {
     return is_placing && sink_ != nullptr && sink_->waits_for_slot();
   }
 
-  // How many bytes of messages before are copied back with the next one.
+  // How many bytes of earlier messages are copied back with the next one.
   std::uint64_t held_bytes() const { return sink_ != nullptr ? sink_->held_bytes() : 0; }
 
   virtual const std::string& request_id() const = 0;
-  // For logs and metrics: what is known of the array and its reduction.
+  // For logs and metrics: what is known about the array and its reduction.
   virtual void Describe(CallRecord* record) const {
     record->request_id = request_id();
     record->bytes = array_bytes();
   }
-  // How many bytes of the array have arrived; its whole size where the server reads it from memory.
+  // How many bytes of the array have arrived; its whole size if the server reads it from memory.
   virtual std::uint64_t array_bytes() const {
     return incoming_.has_value() ? incoming_->received_bytes() : 0;
   }
-  // How many bytes the client has sent: the array's, and those of the lengths that say how it is cut.
+  // How many bytes the client has sent: the array's, and those of the lengths that say how it is split.
   virtual std::uint64_t progress_bytes() const { return array_bytes(); }
-  // How many bytes are kept from others until all of the array has come.
+  // How many bytes are unavailable to others until all of the array has come.
   virtual std::uint64_t reserved_bytes() const { return 0; }
 
  protected:
-  // A message of the stream. The header itself stays with who parsed it.
+  // A message of the stream. The parser keeps the header itself.
   struct StreamMessage {
     MessageKind kind = MessageKind::kHeader;
     ParsedChunk chunk;
-    std::uint64_t length_bytes = 0;  // of lengths, which stay with who parsed them
+    std::uint64_t length_bytes = 0;  // of lengths, which the parser keeps
     v1::ReduceCommit commit;
 
     std::uint64_t byte_count() const { return TotalBytes(chunk.data) + length_bytes; }
@@ -100,19 +100,19 @@ class ArraySession {
   virtual absl::Status Begin() = 0;
   // What the sink heard from the device.
   virtual absl::Status SinkStatus() const = 0;
-  // The array has been committed, and matches. An error where the commit says what does not.
+  // The array has been committed, and matches. An error if the commit contains something that does not.
   virtual absl::Status OnCommitted() { return absl::OkStatus(); }
-  // The lengths that were parsed last cut what follows, or the next PlaceLengths goes on with them. True once
-  // there is room for more of them.
+  // The lengths that were parsed last split what follows, or the next PlaceLengths goes on with them. True
+  // once there is room for more of them.
   virtual absl::StatusOr<bool> TakeLengths() { return true; }
   virtual absl::StatusOr<bool> PlaceLengths() { return true; }
-  // All has come. True once the response is there.
+  // Everything has come. True once the response is ready.
   virtual absl::StatusOr<bool> TryFinish() = 0;
 
   // Places the chunk that has come, or the rest of it.
   absl::StatusOr<Need> AfterPlacing(absl::StatusOr<bool> placed);
   absl::StatusOr<Need> AfterLengths(absl::StatusOr<bool> placed);
-  // All has come: the array has begun, and nothing may follow.
+  // Everything has come: the array has begun, and nothing may follow.
   absl::StatusOr<Need> Finish();
 
   std::optional<IncomingArray> incoming_;

@@ -34,7 +34,7 @@ bool TakesTurns(Method method) {
   }
 }
 
-// What follows a header is parsed, and refused, by the session.
+// The session parses what follows a header, and rejects it if necessary.
 std::uint64_t MostRequestBytes(Method method) {
   return method == Method::kListArrays ? kMaxSmallRequestBytes : kMaxPayloadBytes + kMaxFramingBytes;
 }
@@ -137,20 +137,21 @@ void Call::OnMessage(Message message) {
   if (!sending_) timer_.ClientCame(shard_.Now());
   arrived_ = std::move(message);
   arrived_at_ = shard_.Now();
-  // What is too large is refused at once, so that it does not lie here until its turn.
+  // Messages that are too large are rejected at once, so that they do not wait here for their turn.
   const bool is_too_large = TotalBytes(arrived_->slices) > MostRequestBytes(method_);
   if (!turns_.has_value() || is_too_large) return TakeMessage();
   const Turns::Arrival arrival = TurnArrival();
   if (turns_->Ask(arrival)) return TakeMessage();
-  // It may wait for seconds, where the device is slow. Bulk is never without bytes.
+  // It may wait for seconds if the device is slow. Bulk is never without bytes.
   if (arrival.kind == Turns::Kind::kBulk) ReportProgress(arrived_at_);
 }
 
-// About how many bytes of an array the thread could take in the time that the message takes it: a merge of
-// small states takes 90 times as long for each byte, one of large states 7 times (docs/adr/0091). A list is
-// short or long, whatever its request.
+// About how many bytes of an array the thread could process in the time that the message takes: a merge of
+// small states takes 90 times as long for each byte, one of large states 7 times (docs/adr/0091). A list may
+// be short or long, whatever its request.
 //
-// A header or a commit needs no slot, and neither does a small array where there is a GPU, or little of one.
+// A header or a commit needs no slot, and neither does a small array if there is a GPU, or a small piece of
+// one.
 Turns::Arrival Call::TurnArrival() const {
   constexpr std::uint64_t kMergeFactor = 32;
   constexpr std::uint64_t kListBytes = std::uint64_t{1} << 20;
@@ -207,11 +208,11 @@ void Call::Follow(const absl::StatusOr<ArraySession::Need>& need) {
   if (turns_.has_value()) turns_->SetWaitsForSlot(session_->waits_for_slot());
   SendOutput(*need == ArraySession::Need::kNothing);
   if (*need == ArraySession::Need::kMessage) Read();
-  // The answer follows once the client has taken what comes before it.
+  // The answer follows once the client has read what comes before it.
   if (*need == ArraySession::Need::kNothing && !sending_) AnswerSession();
 }
 
-// `is_last`: the session makes no more output than it has, and its answer follows.
+// `is_last`: the session makes no more output than it already has, and its answer follows.
 void Call::SendOutput(bool is_last) {
   if (sending_ || !session_->has_output()) return;
   timer_.AwaitClient(shard_.Now());
@@ -252,7 +253,7 @@ void Call::OnSent() {
     OnOutputTaken();
   } else if (method_ == Method::kReflection) {
     timer_.Progress(shard_.Now(), 0);
-    Read();  // one answer at a time: whoever does not take it is not asked for more
+    Read();  // one answer at a time: a client that does not read it is not asked for more
   } else {
     SendHealth();
   }
@@ -292,7 +293,7 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
   const std::uint64_t answer_bytes = held_bytes_ + (response.has_value() ? response->size() : 0);
   pending_answer_.emplace(shard_.service().answers, party_, answer_bytes, half_closed_);
   transport_.Answer(status, std::move(response));
-  // The client is not kept waiting for what others are told.
+  // The client is not kept waiting while observers are told.
   CallRecord record;
   if (live_ != nullptr) {
     record.method = live_->method;

@@ -11,8 +11,8 @@
 // answered exactly once. After that it holds only its response and ignores further events. While the server
 // does not read, gRPC buffers up to one flow-control window of the client's data. A health Watch is
 // long-lived and not read from, so the server first reads the client's half-close. A client that does not
-// take its answer is cut off once it has been idle for too long, sooner where the server ends or holds too
-// many such answers. Where the client has not taken the message before the answer either, the call keeps its
+// read its response is cut off once it has been idle for too long, or sooner if the server ends or holds too
+// many such responses. If the client has not read the message before the response either, the call keeps its
 // place until then.
 //
 // Threads: the shard's only.
@@ -44,10 +44,11 @@ namespace warpfold::server {
 class Shard;
 
 // How long a probe may be idle, or a watch that has not begun, or a call that has yet to send its only
-// message, if others may be idle for longer: a client that stalls some must not keep others from asking.
+// message, if other calls may be idle for longer: a client that stalls some of these must not keep others
+// from asking.
 inline constexpr absl::Duration kCheckIdle = absl::Seconds(2);
 
-// How many bytes of a message that is followed a transport may hold back: gRPC's write buffer.
+// How many bytes of a message that is followed by another a transport may hold back: gRPC's write buffer.
 inline constexpr std::uint64_t kMaxHeldByTransport = 64 << 10;
 
 // What a call asks of its transport. All functions return at once.
@@ -59,23 +60,23 @@ class Transport {
   // Tells the client that the call has been admitted, ahead of everything else. At most once.
   virtual void TellAdmitted() = 0;
   // Sends a message that does not end the call: OnSent follows. `is_followed`: there is more to send at once,
-  // with which the message may wait to go out.
+  // so the message may wait and go out with it.
   virtual void Send(std::string message, bool is_followed) = 0;
-  // Ends the call; a `response` goes out before it where the status is OK. OnDelivered follows once both are
+  // Ends the call; a `response` goes out before it if the status is OK. OnDelivered follows once both are
   // written, or OnDisconnected.
   virtual void Answer(const absl::Status& status, std::optional<std::string> response) = 0;
-  // Cancels the stream of a client that does not read the answer.
+  // Cancels the stream of a client that does not read the response.
   virtual void CutOff() = 0;
 };
 
 struct CallInfo {
   std::string method;                 // "/package.Service/Method", as the client wrote it
   std::string peer;                   // for the log
-  std::string array;                  // of which array this is a part, in the client's words; "" for none
+  std::string array;                  // the client's name for the array that this is a part of; "" for none
   std::string identity = kAnonymous;  // who calls, as allow_list.h has it
   std::optional<TraceContext> trace = std::nullopt;
   absl::Time deadline = absl::InfiniteFuture();
-  bool expects_admission = false;  // the client sends nothing large before it hears that it is admitted
+  bool expects_admission = false;  // the client sends nothing large before it learns that it is admitted
 };
 
 class Call {
@@ -107,7 +108,7 @@ class Call {
  private:
   static Admission::Kind KindOf(Method method);
 
-  // Null where the method takes no array.
+  // Null if the method takes no array.
   std::unique_ptr<ArraySession> MakeSession();
 
   void Admit();
@@ -133,7 +134,7 @@ class Call {
   void Reflect(const Message& message);
   void Answer(const absl::Status& status, std::optional<std::string> response = std::nullopt);
   std::string MethodName() const;
-  // A message has been asked for, and has not come.
+  // A message has been requested, and has not come.
   bool awaits_message() const { return reading_ && !arrived_.has_value(); }
   bool awaits_taker() const { return answered_ && (sending_ || pending_answer_.has_value()); }
   absl::Duration PatienceWithTaker() const;
@@ -145,10 +146,10 @@ class Call {
   const std::string party_;  // for whom places and slots count
   const Method method_;
   CallTimer timer_;
-  std::shared_ptr<LiveCall> live_;  // null where nobody observes
+  std::shared_ptr<LiveCall> live_;  // null if nobody observes
   Admission::Ticket ticket_;
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
-  // Of a Merge whose spec has been accepted, until the answer.
+  // For a Merge whose spec has been accepted, until the response.
   std::optional<kernels::ReductionPlan> merged_;
   std::optional<Turns::Member> turns_;  // of methods that keep the thread for long, until the answer
   bool reading_ = false;                // from the request for a message until it is taken
@@ -156,11 +157,11 @@ class Call {
   absl::Time arrived_at_;               // when the last message came
   bool half_closed_ = false;            // the client can send no more
   bool answered_ = false;
-  WatchedTime untaken_;                                  // how long the client has not taken the answer
+  WatchedTime untaken_;                                  // how long the client has not read the answer
   std::optional<PendingAnswers::Entry> pending_answer_;  // counts the answer until it is delivered
   bool stopped_ = false;                                 // Stop or End has ended the call
   bool sending_ = false;                                 // a message that does not end the call is under way
-  std::uint64_t output_bytes_ = 0;                       // of such messages, that the client has taken
+  std::uint64_t output_bytes_ = 0;                       // of such messages, that the client has read
   std::uint64_t sending_bytes_ = 0;                      // of the one that is under way
   std::uint64_t held_bytes_ = 0;                         // of the last one, that go out with what follows it
 

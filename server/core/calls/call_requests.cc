@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a Call answers requests of a single message: merges, and calls about the server, its health, its API
-// and the arrays that it keeps. call.cc has all that calls have in common, and those that take an array.
+// How a Call answers requests with a single message: merges, and calls about the server, its health, its API
+// and the arrays that it keeps. call.cc has everything that calls have in common, and the calls that take an
+// array.
 #include <array>
 #include <utility>
 
@@ -25,7 +26,7 @@ namespace {
 using HealthRequest = grpc::health::v1::HealthCheckRequest;
 using HealthResponse = grpc::health::v1::HealthCheckResponse;
 
-// What a client may ask for the health of; "" is the whole server.
+// The services whose health a client may query; "" is the whole server.
 constexpr std::array<absl::string_view, 4> kServices = {
     "", "warpfold.v1.ReductionService", "warpfold.v1.SegmentService", "warpfold.v1.ArrayService"};
 
@@ -103,7 +104,7 @@ void Call::AnswerHealth(Message message) {
   if (asked_) return Answer(BadMessage("a call of Watch has one message"));
   HealthRequest request;
   const absl::Status status = ParseSmall(message.slices, &request);
-  message = {};  // whoever is read holds no message
+  message = {};  // a call that reads holds no message
   if (!status.ok()) return Answer(status);
   knows_service_ = absl::c_linear_search(kServices, request.service());
   if (method_ == Method::kHealthWatch) {
@@ -125,7 +126,7 @@ void Call::BeginWatch() {
 }
 
 void Call::SendHealth() {
-  const bool serving = shard_.service().serving;  // of which every change is told
+  const bool serving = shard_.service().serving;  // whose every change is reported
   if (sending_ || told_serving_ == serving) return;
   if (!knows_service_ && told_serving_.has_value()) return;
   told_serving_ = serving;
@@ -138,7 +139,7 @@ void Call::Reflect(const Message& message) {
   if (absl::Status status = ParseSmall(message.slices, &request); !status.ok()) return Answer(status);
   const absl::Time now = shard_.Now();
   timer_.Progress(now, 0);
-  timer_.AwaitClient(now);  // to take the answer
+  timer_.AwaitClient(now);  // to read the answer
   Send(server::Reflect(request).SerializeAsString());
 }
 

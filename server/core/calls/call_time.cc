@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a Call waits: for its client's messages, for an answer to be taken, and in all. call.cc has what
+// How long a Call waits: for its client's messages, for an answer to be read, and in total. call.cc has what
 // happens to it.
 #include <algorithm>
 
@@ -11,7 +11,7 @@
 namespace warpfold::server {
 namespace {
 
-// What a client is given to take its answer when the server ends.
+// How long a client has to read its answer when the server ends.
 constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
 
 }  // namespace

@@ -34,7 +34,7 @@ CallTimer::CallTimer(absl::Time start, absl::Time deadline, CallLimits limits)
 void CallTimer::AwaitClient(absl::Time now) {
   if (awaiting_client_) return;
   awaiting_client_ = true;
-  // What was counted anew meanwhile lost only the time since then.
+  // A time that was restarted meanwhile lost only the time since then.
   progress_ += now - std::max(client_came_, progress_);
   pace_begin_ += now - std::max(client_came_, pace_begin_);
 }

@@ -21,7 +21,7 @@ class CallTimer {
 
   // The idle limit counts from the client's last progress: the start of the call, or a message that carried
   // something (a chunk without bytes does not). The time that the server takes, between ClientCame and the
-  // next AwaitClient, is not the client's.
+  // next AwaitClient, does not count against the client.
   void AwaitClient(absl::Time now);
   void ClientCame(absl::Time now);
   // A client must also keep a minimum rate: within twice the idle limit it must send another
@@ -33,7 +33,7 @@ class CallTimer {
   void Reserve(std::uint64_t bytes);
 
   // DEADLINE_EXCEEDED (DEADLINE, IDLE, RATE or DURATION) once the call has outlived a limit, else OK. The
-  // client may be idle for `patience`, where that is less than limits.idle; the error then names no limit.
+  // client may be idle for `patience`, if that is less than limits.idle; the error then names no limit.
   absl::Status Overdue(absl::Time now, absl::Duration patience = absl::InfiniteDuration()) const;
 
   // Whether the client has sent anything yet.

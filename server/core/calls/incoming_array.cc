@@ -34,7 +34,7 @@ absl::Status ArrayTooLarge(std::uint64_t max_stream_bytes) {
 absl::StatusOr<bool> IncomingArray::Take(ParsedChunk chunk, Message message) {
   const std::uint64_t chunk_bytes = TotalBytes(chunk.data);
   const absl::Status status = CheckSize(chunk_bytes);
-  received_bytes_ += chunk_bytes;  // they have come, also where they are refused
+  received_bytes_ += chunk_bytes;  // they have come, even if they are rejected
   if (!status.ok()) return status;
   pending_.emplace(Pending{.message = std::move(message), .chunk = std::move(chunk), .crc32c = {}});
   return Place();
@@ -44,7 +44,7 @@ absl::StatusOr<bool> IncomingArray::Place() {
   Pending& pending = *pending_;
   while (pending.slice < pending.chunk.data.size()) {
     const ByteSlice rest = pending.chunk.data[pending.slice].subspan(pending.offset);
-    // If the ordinary parser read the chunk, its bytes are not the message's, and end with the chunk.
+    // If the ordinary parser read the chunk, its bytes do not belong to the message, and end with the chunk.
     static const std::shared_ptr<const void> nobody;
     const std::shared_ptr<const void>& owner =
         pending.chunk.owned == nullptr ? pending.message.owner : nobody;

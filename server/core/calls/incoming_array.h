@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of one array that arrives in chunks: counts them, checksums them where that was announced, hands
+// The bytes of one array that arrives in chunks: counts them, checksums them if that was announced, hands
 // them to a sink, and compares them with the commit.
 //
 // Threads: the shard's only.
@@ -39,13 +39,13 @@ class IncomingArray {
   // `sink` must outlive it.
   IncomingArray(ArraySink& sink, const Announced& announced) : sink_(sink), announced_(announced) {}
 
-  // The next chunk, of which `message` owns the bytes. True once all of it is in the sink; otherwise Place
-  // goes on when the sink has room. Not while is_placing().
+  // The next chunk, whose bytes `message` owns. True once all of it is in the sink; otherwise Place goes on
+  // when the sink has room. Not while is_placing().
   absl::StatusOr<bool> Take(ParsedChunk chunk, Message message);
   absl::StatusOr<bool> Place();
   bool is_placing() const { return pending_.has_value(); }
 
-  // DATA_LOSS unless the commit matches what came.
+  // DATA_LOSS unless the commit matches what arrived.
   absl::Status Compare(const v1::ReduceCommit& commit) const;
 
   // Gives back the message that is being placed.
@@ -60,7 +60,7 @@ class IncomingArray {
     ParsedChunk chunk;
     std::size_t slice = 0;
     std::size_t offset = 0;
-    proto::Crc32c crc32c;  // of the bytes placed, where the chunk has a checksum
+    proto::Crc32c crc32c;  // of the bytes placed, if the chunk has a checksum
   };
 
   absl::Status CheckSize(std::uint64_t chunk_bytes) const;
@@ -72,7 +72,7 @@ class IncomingArray {
   const Announced announced_;
   std::optional<Pending> pending_;
   std::uint64_t received_bytes_ = 0;
-  proto::Crc32c crc32c_;  // of the received bytes, where the header announces one
+  proto::Crc32c crc32c_;  // of the received bytes, if the header announces one
 };
 
 }  // namespace warpfold::server

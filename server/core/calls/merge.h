@@ -13,7 +13,7 @@
 
 namespace warpfold::server {
 
-// Sets *accepted, where it is asked for, to the plan of a good spec, whatever becomes of the states.
+// If `accepted` is not null, sets it to the plan of a good spec, whatever the outcome for the states.
 //
 // Threads: any; takes time in proportion to the states.
 absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeRequest& request,

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plans of the specifications that came last, by their bytes on the wire. Callers mostly ask the same of
-// many arrays, and to read and to check a specification takes longer than to reduce a small array.
+// The plans of the specifications that came last, by their bytes on the wire. Callers mostly use the same
+// specification for many arrays, and reading and checking a specification takes longer than reducing a small
+// array.
 //
-// A plan depends on its specification alone, so it is never stale; what depends on the server or the call is
+// A plan depends on its specification alone, so it is never stale; what depends on the server or the call has
 // to be checked for each call. Memory: kPlans plans, of specifications of at most kMaxSpecBytes.
 //
 // Threads: the shard's only.
@@ -22,12 +23,12 @@ namespace warpfold::server {
 class PlanCache {
  public:
   static constexpr std::size_t kPlans = 8;
-  // Sixteen operators and all options have half as many.
+  // Sixteen operators and all options take half as many.
   static constexpr std::size_t kMaxSpecBytes = 128;
 
   // The plan of exactly these bytes of a ReductionSpec, or null. Valid until the next Keep.
   const kernels::ReductionPlan* Find(absl::string_view spec) const;
-  // `plan` was made of `spec`, for which there is none. It takes the place of the one that came first.
+  // `plan` was made from `spec`, for which there is no plan yet. It replaces the oldest one.
   void Keep(absl::string_view spec, const kernels::ReductionPlan& plan);
 
   std::size_t size() const { return plans_.size(); }

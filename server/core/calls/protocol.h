@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The order of messages on a stream that carries an array, or says where one lies. The table is the
-// specification: its test goes through every state and message.
+// specification: its test covers every state and message.
 #pragma once
 
 #include <array>
@@ -12,27 +12,27 @@ namespace warpfold::server {
 
 enum class StreamState : std::uint8_t {
   kStart,      // nothing has come
-  kArray,      // the header has; chunks follow
-  kElsewhere,  // the header has, and says where the array lies
-  kCommitted,  // the commit has
+  kArray,      // the header has come; chunks follow
+  kElsewhere,  // the header has come, and says where the array lies
+  kCommitted,  // the commit has come
   kDone,       // a result or an error has been answered
 };
 inline constexpr int kStreamStates = 5;
 
 // What comes next. kEnd is the client's half-close. kReference is a header that says where the array lies.
-// kLengths is a message that says how the array is cut into segments; other streams have none.
+// kLengths is a message that says how the array is split into segments; other streams have none.
 enum class MessageKind : std::uint8_t { kHeader, kReference, kChunk, kLengths, kCommit, kEnd };
 inline constexpr int kMessageKinds = 6;
 
 enum class Action : std::uint8_t {
   kBegin,        // check the header, make the reduction
   kTake,         // count and reduce the chunk's bytes
-  kTakeLengths,  // cut the elements that follow by them
-  kCompare,      // compare the commit with what came
+  kTakeLengths,  // split the elements that follow with them
+  kCompare,      // compare the commit with what arrived
   kAnswer,       // send the result
   kBadOrder,     // INVALID_ARGUMENT (BAD_ORDER)
   kTruncated,    // DATA_LOSS (NO_COMMIT)
-  kNone,         // nothing any more
+  kNone,         // do nothing more
 };
 
 struct Transition {

@@ -3,7 +3,7 @@
 //
 // One array on its way to the device's memory, where it stays.
 //
-// Threads: the shard's only. After an error the session answers nothing more, and the room is given back.
+// Threads: the shard's only. After an error the session returns nothing more, and the room is given back.
 #pragma once
 
 #include <functional>
@@ -54,7 +54,7 @@ class PutSession : public ArraySession {
   std::optional<ArrayWriter> writer_;  // once there is a header
 };
 
-// These functions answer the methods of the same names.
+// These functions implement the methods of the same names.
 absl::StatusOr<v1::GetArrayResponse> GetArray(const Service& service, const v1::GetArrayRequest& request);
 v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest& request);
 absl::Status DeleteArray(Service& service, const v1::DeleteArrayRequest& request);

@@ -4,7 +4,7 @@
 // One array on its way to a result: checks the header, and reduces the chunks that follow it or the memory
 // that it names.
 //
-// Threads: the shard's only. After an error the session answers nothing more.
+// Threads: the shard's only. After an error the session returns nothing more.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@ class ReduceSession : public ArraySession {
   ReduceSession(const Service& service, PartySlots slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
-  // The one message of ReduceArray, instead of all others. `plans` are those of the shard.
+  // The only message of ReduceArray, instead of all others. `plans` are those of the shard.
   absl::StatusOr<Need> OnArray(Message message, PlanCache& plans);
 
-  // The answer, once nothing is needed.
+  // The result, once nothing is needed.
   absl::StatusOr<v1::Reduction> Result() const;
   absl::StatusOr<std::string> Response() override;
 
@@ -74,7 +74,7 @@ class ReduceSession : public ArraySession {
   absl::Duration receive_;
 };
 
-// A call of ReduceArray: one message with all that a stream of Reduce has.
+// A call of ReduceArray: one message with everything that a stream of Reduce has.
 class ReduceArraySession : public ReduceSession {
  public:
   // As Session. `plans` must outlive the session, too.

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One array on its way to the results of its segments: checks the header, cuts the chunks that follow it, or
-// the memory that it names, and sends results while the array still comes.
+// One array on its way to the results of its segments: checks the header, splits the chunks that follow it,
+// or the memory that it names, and sends results while the array is still arriving.
 //
-// Threads: the shard's only. After an error the session answers nothing more.
+// Threads: the shard's only. After an error the session returns nothing more.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +74,7 @@ class SegmentSession : public ArraySession {
   v1::ReduceSegmentsHeader header_;  // of the array
   std::optional<kernels::ReductionPlan> reduction_;
   std::unique_ptr<SegmentReducer> reducer_;  // once there is a header
-  // What the lengths that have come say.
+  // Totals of the lengths that have come.
   std::uint64_t announced_segments_ = 0;
   std::uint64_t announced_elements_ = 0;
   std::uint64_t length_bytes_ = 0;

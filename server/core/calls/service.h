@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// All shards share one service: the device, the limits, the admission of calls. It is made once at start.
+// All shards share one service: the device, the limits, the admission of calls. It is made once at startup.
 //
 // Threads: device, admission, access, answers, memories, residents, tags and `serving` may be used by any
 // thread; the rest is constant once the first shard exists. Must outlive the shards.
@@ -41,8 +41,8 @@ struct Service {
   // Arrays of fewer bytes than either says are reduced on the shard's thread, without a slot.
   Crossovers crossovers;
   std::uint64_t cpu_crossover_bytes = 0;  // whatever the operator
-  bool reflection = false;                // whether the reflection service is one of the server's
-  // Hears of every call; null for nobody.
+  bool reflection = false;                // whether the server has the reflection service
+  // Is told of every call; null for nobody.
   CallObserver* observer = nullptr;
 
   // Any thread may use the members from here on, and `device`, at any time.
@@ -54,7 +54,8 @@ struct Service {
   PartyTags tags;
   std::atomic<bool> serving = true;
 
-  // What health says. The device's word counts at once, before the watchdog has acted upon it.
+  // What the health service reports. A fault of the device counts at once, before the watchdog has acted on
+  // it.
   bool is_serving() const { return serving && device.fault().ok(); }
 };
 

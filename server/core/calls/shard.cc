@@ -8,7 +8,7 @@
 namespace warpfold::server {
 namespace {
 
-// A device that has failed gives no notice of the end of what it was given, so it is asked.
+// A device that has failed gives no notice of the end of its work, so it is polled.
 constexpr absl::Duration kPollInterval = absl::Milliseconds(10);
 
 }  // namespace

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A share of the service that one thread runs: calls, and the slots they use. A call lives and dies in its
-// shard, so that neither needs a lock. Whoever owns the thread (rpc/rpc_shard.h, or a simulation) brings the
-// events: those of calls, a device that has finished something, time.
+// shard, so that neither needs a lock. The owner of the thread (rpc/rpc_shard.h, or a simulation) delivers
+// the events: those of calls, of a device that has finished something, and of time.
 //
 // Threads: a shard is used by one thread.
 #pragma once
@@ -59,32 +59,32 @@ class Shard {
   void OnHealthChanged();
   void StopAll(const absl::Status& why);
   void EndAll(const absl::Status& why);
-  // Looks at the clock and at the device. To be called some twenty times a second while is_busy(), and when
-  // the device is to be tried. Ends all reductions once the device is lost.
+  // Looks at the clock and at the device. Call this some twenty times a second while is_busy(), and when the
+  // device is to be tested. Ends all reductions once the device is lost.
   void OnTick();
-  // How long the shard's thread may wait for events, where its next tick is so far away: less while the
-  // device is at work or messages are held, and until the device is tried next (canary.h) while there is
-  // nothing to do. After it, OnDeviceFinished is to be called.
+  // How long the shard's thread may wait for events, if its next tick is `until_tick` away: less while the
+  // device is at work or messages are held, and until the device is tested next (canary.h) while there is
+  // nothing to do. After this time, call OnDeviceFinished.
   absl::Duration LongestWait(absl::Duration until_tick) const;
-  // The server ends: tries the device no more.
+  // The server is ending: no longer tests the device.
   void Retire() { canary_.Retire(); }
 
-  // Looks at the device, serves who waits for a slot, and takes messages whose turn it is. To be called while
-  // has_work(), when there is no other event, or have been many; while messages are held
+  // Looks at the device, serves calls that wait for a slot, and takes messages whose turn it is. Call this
+  // while has_work(), if there is no other event, or after many; while messages are held
   // (turns().held_until()), after that time, which LongestWait knows.
   void Work();
   bool has_work() const {
     return (turns_.has_ready() && !turns_.held_until().has_value()) || slots_.can_serve();
   }
 
-  // To be called after each event of a call: what the call gave back, or the device has finished meanwhile,
-  // may be what others wait for.
+  // Call this after each event of a call: others may wait for something that the call gave back, or that the
+  // device has finished meanwhile.
   void AfterEvent() {
     if (slots_.in_flight() > 0 || slots_.waiting() > 0) slots_.Poll();
   }
-  // To be called before the shard's thread waits for events: from then on the device tells by an event what
-  // is waited for. For PollTime it pays to poll the device (OnDeviceFinished) instead; none where there is
-  // nothing that the device would have to tell.
+  // Call this before the shard's thread waits for events: from then on the device signals with an event what
+  // is waited for. For PollTime it pays to poll the device (OnDeviceFinished) instead; none if the device has
+  // nothing to signal.
   void BeforeWaiting() {
     slots_.AskForNotices();
     PublishGauges();

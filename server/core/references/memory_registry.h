@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that clients may name in a header instead of sending an array: what they registered, and arrays that
-// stay on the device. Each is identified by a 128-bit random token, which acts as a capability: only a client
-// that was given the token can use the memory.
+// Memory that clients may name in a header instead of sending an array: memory that they registered, and
+// arrays that stay on the device. Each is identified by a 128-bit random token, which acts as a capability:
+// only a client that was given the token can use the memory.
 //
 // Threads: all methods from any thread.
 #pragma once
@@ -35,8 +35,8 @@ struct ElementLayout {
   kernels::ElementShape shape;
 };
 
-// A part of a Memory, or several parts of which the bytes follow each other: an array that lies on several
-// devices. It lives until nobody names it and no slot reads it.
+// A part of a Memory, or several parts whose bytes follow each other: an array that lies on several devices.
+// It lives until nobody refers to it and no slot reads it.
 class NamedMemory {
  public:
   struct Part {
@@ -59,7 +59,7 @@ class NamedMemory {
   // All of `byte_count` bytes.
   std::vector<kernels::MemoryPart> Range(std::uint64_t byte_offset, std::uint64_t byte_count) const;
 
-  // What elements an array has; none where the bytes may be anything.
+  // What elements an array has; none if the bytes may be anything.
   const std::optional<ElementLayout>& layout() const { return layout_; }
 
   // Whether its time to live is over, so that Find no longer returns it.
@@ -69,7 +69,7 @@ class NamedMemory {
   // When it was used last: `now`, while a reduction reads it.
   absl::Time LastUse(absl::Time now) const { return users_ > 0 ? now : absl::FromUnixNanos(last_use_ns_); }
 
-  // What a reduction holds of it: as long as there is a copy of this, `memory` is in use. `clock` must
+  // The reference that a reduction holds: as long as there is a copy of it, `memory` is in use. `clock` must
   // outlive them.
   static std::shared_ptr<const NamedMemory> Use(std::shared_ptr<const NamedMemory> memory,
                                                 const Clock& clock);
@@ -94,7 +94,7 @@ class MemoryRegistry {
   std::string Add(std::shared_ptr<const NamedMemory> memory);
   // Forgets the name. Reductions that have found the memory go on with it.
   void Remove(const std::string& token);
-  // NOT_FOUND (UNKNOWN_MEMORY), also where it has expired at `now`.
+  // NOT_FOUND (UNKNOWN_MEMORY), also if it has expired at `now`.
   absl::StatusOr<std::shared_ptr<const NamedMemory>> Find(const std::string& token, absl::Time now) const;
 
  private:

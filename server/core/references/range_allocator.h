@@ -25,7 +25,7 @@ class RangeAllocator {
 
   // Returns the offset of a range of `bytes`; nothing if no free range is long enough.
   std::optional<std::uint64_t> Take(std::uint64_t bytes);
-  // Gives back what Take gave out.
+  // Gives back a range that Take returned.
   void Return(std::uint64_t offset, std::uint64_t bytes);
 
   // How many bytes Take really takes for a range of `bytes`, except for the last one, which may end with the
@@ -38,7 +38,7 @@ class RangeAllocator {
   std::uint64_t largest_free_bytes() const;
 
  private:
-  // What a range from this offset takes.
+  // How many bytes a range at this offset takes.
   std::uint64_t Taken(std::uint64_t offset, std::uint64_t bytes) const {
     return std::min(RoundUp(bytes), end_ - offset);
   }

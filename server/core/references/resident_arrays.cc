@@ -28,9 +28,9 @@ absl::Status Exhausted(absl::string_view reason, absl::string_view what, absl::s
 }  // namespace
 
 struct ResidentArrays::Pool {
-  // What a party or an owner has; never nothing.
+  // What a party or an owner has; it is never empty.
   struct Share {
-    std::uint64_t bytes = 0;  // that its arrays take of the pool, which is more than they have
+    std::uint64_t bytes = 0;  // that its arrays take in the pool, which is more than their size
     std::size_t arrays = 0;
   };
   using Shares = std::unordered_map<std::string, Share>;
@@ -54,7 +54,7 @@ struct ResidentArrays::Pool {
   }
   // A party may have this much of a pool that is empty otherwise. The last eighth is for others.
   std::uint64_t MostOfOneParty() const { return ranges.bytes() - ranges.bytes() / 8; }
-  // Whether a party may have `bytes` more, if they are free: it has at most half then, or an eighth is left.
+  // Whether a party may have `bytes` more, if they are free: it then has at most half, or an eighth is left.
   bool MayTakeLocked(const Share& share, std::uint64_t bytes) const {
     const std::uint64_t all = ranges.bytes();
     const std::uint64_t free = ranges.free_bytes();
@@ -132,7 +132,8 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
   const std::lock_guard lock(pool_->mutex);
   const std::uint64_t taken = RangeAllocator::RoundUp(kept.byte_count);
   const std::uint64_t owned = Pool::Of(pool_->owners, kept.owner).bytes;
-  // The last array may end with the memory, and so take less: whoever may have all may have that, too.
+  // The last array may end with the memory, and so take less: a party that may have everything may have that,
+  // too.
   const std::uint64_t quota = limits_.owner_bytes;
   const bool is_bound = quota < pool_->ranges.bytes();
   if (is_bound && taken > quota) {
@@ -188,7 +189,8 @@ absl::Status ResidentArrays::Delete(const std::string& token, absl::Time now) {
   removed = std::move(found->second);
   published_.erase(found);
   registry_.Remove(token);
-  // One that waits for the next sweep is there for nobody: not for who reads it, nor for who deletes it.
+  // An array that waits for the next sweep no longer exists for anybody: neither for reading nor for
+  // deleting.
   return removed->IsExpired(now) ? NotFound() : absl::OkStatus();
 }
 

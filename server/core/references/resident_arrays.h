@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays that stay in the device's memory, so that many reductions read what was sent once. Their memory is
-// allocated when the server starts; an array takes a range of it until it is deleted, or no reduction has
-// read it for its time to live, and until the last reduction that reads it has ended. Where there are several
-// devices, a large array is cut into as many equal parts, and all devices reduce it together (ADR 88).
+// Arrays that stay in the device's memory, so that many reductions read an array that was sent once. Their
+// memory is allocated when the server starts; an array takes a range of it until it is deleted, or no
+// reduction has read it for its time to live, and until the last reduction that reads it has ended. If there
+// are several devices, a large array is split into as many equal parts, and all devices reduce it together
+// (ADR 88).
 //
-// Room is taken by an array's header, before any of the array has come, and owners are names that clients
-// choose. So room is counted by parties (party.h), too: who has more than half of the memory, or of the
+// An array's header reserves room before any of the array has come, and owners are names that clients choose.
+// So room is also counted per party (party.h): a party that has more than half of the memory, or of the
 // number of arrays, does not get the last eighth of it (ADR 32).
 //
 // Threads: all methods from any thread.
@@ -37,14 +38,14 @@ class ResidentArrays {
   struct Limits {
     // The most that arrays of one owner may take together, each a multiple of RangeAllocator::kAlignment.
     std::uint64_t owner_bytes = 0;
-    // An array is cut for several devices so that parts have about as many bytes. Not measured: at 4 TB/s a
-    // GPU takes 16 us for them, and less would not be worth another launch.
+    // An array is split over several devices so that its parts have about this many bytes. This was not
+    // measured: at 4 TB/s a GPU takes 16 us for them, and less would not be worth another launch.
     std::uint64_t part_bytes = std::uint64_t{64} << 20;
     absl::Duration default_time_to_live = absl::Minutes(10);
     absl::Duration max_time_to_live = absl::Hours(24);
   };
 
-  // What a client asks room for.
+  // What a client requests room for.
   struct Request {
     std::string party;  // who asks
     std::string owner;  // in the client's words
@@ -62,7 +63,7 @@ class ResidentArrays {
   };
 
   struct Room {
-    std::uint64_t bytes = 0;  // in all; 0 where the server keeps no arrays
+    std::uint64_t bytes = 0;  // in all; 0 if the server keeps no arrays
     std::uint64_t free_bytes = 0;
     std::uint64_t largest_free_bytes = 0;
   };
@@ -73,19 +74,20 @@ class ResidentArrays {
   ResidentArrays(const ResidentArrays&) = delete;
   ResidentArrays& operator=(const ResidentArrays&) = delete;
 
-  // The memory to keep arrays in, of one device or of each of several; before the first Reserve, at most
-  // once.
+  // Sets the memory to keep arrays in, of one device or of each of several. Call this before the first
+  // Reserve, at most once.
   void Open(std::vector<std::unique_ptr<kernels::Memory>> memories, const Limits& limits);
 
-  // Room for an array, perhaps that of one that has expired. Nobody can name it yet; given back when the last
-  // pointer to it goes. UNIMPLEMENTED (NO_RESIDENT_ARRAYS), RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA,
-  // or ARRAY_TOO_LARGE where there would be no room either if all else were deleted).
+  // Room for an array, perhaps that of one that has expired. Nobody can name it yet; it is given back when
+  // the last pointer to it is destroyed. UNIMPLEMENTED (NO_RESIDENT_ARRAYS), RESOURCE_EXHAUSTED
+  // (RESIDENT_FULL, OWNER_QUOTA, or ARRAY_TOO_LARGE if there would be no room even if everything else were
+  // deleted).
   absl::StatusOr<std::shared_ptr<const NamedMemory>> Reserve(const Request& request, absl::Time now);
 
   // The array is complete: returns its token.
   std::string Publish(const std::shared_ptr<const NamedMemory>& array, absl::Time now);
 
-  // NOT_FOUND (UNKNOWN_MEMORY), also of an array that has expired. Reductions that have begun go on.
+  // NOT_FOUND (UNKNOWN_MEMORY), also for an array that has expired. Reductions that have begun go on.
   absl::Status Delete(const std::string& token, absl::Time now);
 
   // Deletes arrays that have outlived their time to live; looks for them once a second at most.

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory for resident arrays: of one device, or as much of each of several. Where there are several, a
-// large array is cut into equal parts, one for each device, so that all of them reduce it together (ADR 88).
+// The memory for resident arrays: of one device, or the same amount of each of several. If there are several,
+// a large array is split into equal parts, one for each device, so that all of them reduce it together (ADR
+// 88).
 //
 // Threads: one at a time.
 #pragma once
@@ -20,14 +21,14 @@ namespace warpfold::server {
 
 class ResidentPool {
  public:
-  // Memory of one device each. Arrays are cut so that parts have about `part_bytes`, if there are so many
+  // Memory of one device each. Arrays are split so that parts have about `part_bytes`, if there are enough
   // devices.
   ResidentPool(std::vector<std::unique_ptr<kernels::Memory>> memories, std::uint64_t part_bytes);
 
-  // Room for an array, in as many parts as it is worth, else in as many as there is room for. Nothing if
-  // there is no room.
+  // Room for an array, in as many parts as its size justifies, else in as many as there is room for. Nothing
+  // if there is no room.
   std::vector<NamedMemory::Part> Take(std::uint64_t bytes);
-  // Gives back what Take gave out.
+  // Gives back parts that Take returned.
   void Return(const std::vector<NamedMemory::Part>& parts);
 
   std::uint64_t bytes() const;

@@ -176,7 +176,7 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRe
 absl::Status FillReduction(const kernels::PartialState& state, bool return_state, v1::Reduction* reduction) {
   const std::vector<std::string>& names = state.reduction().spec().operators;
   absl::Status first_error;
-  bool has_value = return_state;  // a state is an answer, too
+  bool has_value = return_state;  // a state is a result, too
   for (std::size_t op = 0; op < names.size(); ++op) {
     v1::OperatorResult& result = *reduction->add_results();
     result.set_operator_(OperatorByName(names[op]));

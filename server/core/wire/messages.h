@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the messages of the proto and the types of kernels/. What comes from the wire is untrusted and
+// Translates between the messages of the proto and the types of kernels/. Data from the wire is untrusted and
 // is checked here or by the kernels' own Create functions.
 //
 // Threads: pure functions.
@@ -27,20 +27,20 @@ absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& sp
 // INVALID_ARGUMENT (BAD_HEADER). `shape` may be null: scalars.
 absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::MatrixShape* shape);
 
-// Where the array lies nothing is received, and so nothing is counted or checksummed: INVALID_ARGUMENT
-// (BAD_HEADER) if the header announces that.
+// If the server reads the array from memory, nothing is received, and so nothing is counted or checksummed:
+// INVALID_ARGUMENT (BAD_HEADER) if the header announces that.
 absl::Status CheckNoStream(bool has_count, bool with_crc32c);
 // The memory in which the referenced array lies, in use as long as there is a copy of the result. `clock`
-// must outlive those. NOT_FOUND (UNKNOWN_MEMORY); INVALID_ARGUMENT (BAD_HEADER) unless the elements lie
-// within the memory, and are of its kind.
+// must outlive these copies. NOT_FOUND (UNKNOWN_MEMORY); INVALID_ARGUMENT (BAD_HEADER) unless the elements
+// lie within the memory, and are of its kind.
 absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRegistry& memories,
                                                                   const v1::ArrayReference& reference,
                                                                   const kernels::ReductionPlan& reduction,
                                                                   const Clock& clock);
 
-// Writes the values of `state` into `reduction`, and the state itself where `return_state`. An operator
-// without a value (empty array, overflow) gets an error instead; if none has a value, and no state was asked
-// for, the first one's error is returned.
+// Writes the values of `state` into `reduction`, and the state itself if `return_state`. An operator without
+// a value (empty array, overflow) gets an error instead; if none has a value, and no state was requested, the
+// first operator's error is returned.
 absl::Status FillReduction(const kernels::PartialState& state, bool return_state, v1::Reduction* reduction);
 
 }  // namespace warpfold::server

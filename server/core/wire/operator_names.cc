@@ -25,7 +25,7 @@ std::string EnumName(absl::string_view short_name, absl::string_view prefix) {
   return absl::StrCat(prefix, absl::AsciiStrToUpper(short_name));
 }
 
-// Both ways, made once: a small array is reduced in less time than descriptors take.
+// Both directions, built once: reducing a small array takes less time than using descriptors.
 struct OperatorNames {
   std::array<std::string, v1::Operator_ARRAYSIZE> of_number;
   absl::flat_hash_map<std::string, v1::Operator> by_name;
@@ -46,7 +46,7 @@ struct OperatorNames {
   }
 };
 
-// The type has the number of the protocol's.
+// The type has the same number as in the protocol.
 constexpr bool HasNumberOf(ElementType type, v1::ElementType proto) {
   return static_cast<int>(type) == static_cast<int>(proto);
 }

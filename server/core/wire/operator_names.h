@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The names of the proto's operators, element types and algorithms, as kernels and people use them:
-// OPERATOR_BIT_AND is "bit_and". Taken from the proto's own descriptors, so that a new enum value needs
+// OPERATOR_BIT_AND is "bit_and". They are taken from the proto's descriptors, so that a new enum value needs
 // no line here.
 #pragma once
 

@@ -24,7 +24,7 @@ namespace pb = google::protobuf;
 namespace reflection = grpc::reflection::v1;
 using Files = std::vector<const pb::FileDescriptor*>;
 
-// Each file behind those that it imports.
+// Each file comes after those that it imports.
 void AddWithImports(const pb::FileDescriptor* file, Files* files) {
   if (std::find(files->begin(), files->end(), file) != files->end()) return;
   for (int i = 0; i < file->dependency_count(); ++i) AddWithImports(file->dependency(i), files);

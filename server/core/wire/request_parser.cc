@@ -31,7 +31,7 @@ constexpr auto kFixed32Field1 = std::byte{0x0d};
 constexpr auto kLengthDelimited1 = std::byte{0x0a};
 constexpr auto kLengthDelimited2 = std::byte{0x12};
 
-// The most that can come before the data: two tags with lengths of at most 5 bytes, and the checksum.
+// The maximum that can come before the data: two tags with lengths of at most 5 bytes, and the checksum.
 constexpr std::size_t kMaxPrefixBytes = 6 + 5 + 6;
 
 // The first bytes of a message in one piece.
@@ -101,7 +101,7 @@ absl::Status MessageTooLarge() {
                         {{"limit", "max_message_bytes"}, {"value", std::to_string(kMaxPayloadBytes)}});
 }
 
-// Of a message that is too large to be parsed, nobody knows how much of it is payload.
+// If a message is too large to be parsed, nobody knows how much of it is payload.
 absl::Status WholeTooLarge() {
   constexpr std::uint64_t kMaxBytes = kMaxPayloadBytes + kMaxFramingBytes;
   return kernels::Error(
@@ -144,7 +144,7 @@ ParsedChunk ChunkOf(const v1::ReduceChunk& chunk, std::shared_ptr<const google::
   return parsed;
 }
 
-// What `request`, a message of `total_bytes`, carries.
+// The contents of `request`, a message of `total_bytes`.
 template <class Parsed, class Request>
 absl::StatusOr<Parsed> Unpack(const std::shared_ptr<Request>& request, std::uint64_t total_bytes) {
   std::uint64_t data_bytes = request->chunk().data().size();
@@ -159,7 +159,7 @@ absl::StatusOr<Parsed> Unpack(const std::shared_ptr<Request>& request, std::uint
   return BadMessage(absl::StrCat("a ", request->GetDescriptor()->name(), " that carries nothing"));
 }
 
-// All requests of streams have the same fields except for the header, and lengths where there are segments.
+// All requests of streams have the same fields, except for the header, and for lengths if there are segments.
 template <class Parsed, class Request>
 absl::StatusOr<Parsed> ParseStreamRequest(ByteSlices message) {
   const std::uint64_t total_bytes = TotalBytes(message);
@@ -175,7 +175,7 @@ absl::StatusOr<Parsed> ParseStreamRequest(ByteSlices message) {
   return Unpack<Parsed>(request, total_bytes);
 }
 
-// Where in a ReduceArrayRequest its data begin, if they are the last field, reach to the end, and have no
+// Where the data of a ReduceArrayRequest begin, if they are the last field, extend to the end, and have no
 // more than `most_before` bytes before them.
 std::optional<std::uint64_t> FindTrailingData(ByteSlices message, std::uint64_t total_bytes,
                                               std::uint64_t most_before, std::string* before) {
@@ -186,7 +186,7 @@ std::optional<std::uint64_t> FindTrailingData(ByteSlices message, std::uint64_t 
     const int begin = in.CurrentPosition();
     const std::uint32_t tag = in.ReadTag();
     if (tag == std::to_integer<std::uint32_t>(kLengthDelimited15)) {
-      // A longer number than a length has is for protobuf to refuse.
+      // A number that is longer than a length is left for protobuf to reject.
       constexpr int kMaxLengthBytes = 5;
       const int length_begin = in.CurrentPosition();
       std::uint64_t length = 0;
@@ -230,7 +230,7 @@ std::optional<PlainArray> ReadPlainArray(ByteSlices message) {
   if (!head.Skip(kLengthDelimited15) || !head.ReadLength(&length)) return std::nullopt;
   if (length != TotalBytes(message) - head.position()) return std::nullopt;
   if (length > kMaxPayloadBytes || head.position() > kMaxFramingBytes) return std::nullopt;
-  // Other texts may be none, which protobuf refuses.
+  // Other texts may be invalid, which protobuf rejects.
   if (!std::all_of(array.request_id.begin(), array.request_id.end(), absl::ascii_isprint))
     return std::nullopt;
   array.data = Tail(message, head.position());
@@ -275,7 +275,7 @@ absl::Status ParseWhole(ByteSlices message, std::size_t most_fields, google::pro
   if (TotalBytes(message) > kMaxPayloadBytes + kMaxFramingBytes) return WholeTooLarge();
   const std::string flat = Flatten(message);
   const google::protobuf::Descriptor& type = *request->GetDescriptor();
-  // Each field has a byte at least.
+  // Each field has at least one byte.
   const bool has_few_fields =
       flat.size() <= most_fields || CountFields(flat, type, most_fields) <= most_fields;
   if (!has_few_fields || !request->ParseFromString(flat)) {

@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes requests off the wire without copying the array's bytes.
+// Parses requests without copying the array's bytes.
 //
-// Array bytes in the layout that protobuf implementations write by themselves (data as the last field) are
-// read in place. Every other layout that the protobuf encoding allows (fields in another order, unknown
-// fields, a oneof given twice) goes through the ordinary protobuf parser, which has the last word on what is
-// well-formed: both ways give the same result.
+// Array bytes in the layout that protobuf implementations normally write (data as the last field) are read in
+// place. Every other layout that the protobuf encoding allows (fields in another order, unknown fields, a
+// oneof given twice) goes through the ordinary protobuf parser, which decides what is well-formed: both ways
+// give the same result.
 //
-// Errors of all: INVALID_ARGUMENT (BAD_MESSAGE) where the message is not of its type, or has more than
-// kMaxStreamFields fields (wire_guard.h); RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) where the payload has more
-// than kMaxPayloadBytes, or what surrounds it more than kMaxFramingBytes.
+// Errors of all functions: INVALID_ARGUMENT (BAD_MESSAGE) if the message is not of its type, or has more than
+// kMaxStreamFields fields (wire_guard.h); RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) if the payload has more than
+// kMaxPayloadBytes, or what surrounds it more than kMaxFramingBytes.
 //
-// Threads: pure functions. Memory: for data in place, a few dozen bytes and what surrounds the data; else a
-// small multiple of the message.
+// Threads: pure functions. Memory: for data in place, a few dozen bytes and what surrounds the data;
+// otherwise a small multiple of the message.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -57,26 +57,26 @@ struct ParsedArray {
   ParsedChunk data;
 };
 
-// A ReduceArrayRequest as protobuf writes it, whose spec need not be read where its plan is known: the spec,
-// the request_id where there is one, and the data, each once and in this order. `spec` may be no message.
+// A ReduceArrayRequest as protobuf writes it, whose spec need not be read if its plan is known: the spec, the
+// request_id if there is one, and the data, each once and in this order. `spec` may not be a valid message.
 struct PlainArray {
   absl::string_view spec;        // serialized
   absl::string_view request_id;  // printable ASCII
-  std::vector<ByteSlice> data;   // at most kMaxPayloadBytes, but not none
+  std::vector<ByteSlice> data;   // at least one byte, at most kMaxPayloadBytes
 };
 
 // None for any other request, which ParseReduceArrayRequest has to read, and for one whose spec and
-// request_id do not lie in the first slice. The result has views of the message.
+// request_id do not lie in the first slice. The result refers to the message.
 std::optional<PlainArray> ReadPlainArray(ByteSlices message);
 
-// `message` must live as long as what is made of it. BAD_MESSAGE also where a request of a stream carries
-// none of what it may.
+// `message` must live as long as the result. BAD_MESSAGE also if a request of a stream contains none of the
+// parts that it may contain.
 absl::StatusOr<ParsedRequest<v1::ReduceHeader>> ParseReduceRequest(ByteSlices message);
 absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> ParsePutArrayRequest(ByteSlices message);
 absl::StatusOr<ParsedSegmentsRequest> ParseReduceSegmentsRequest(ByteSlices message);
 absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message);
 
-// Any other request, of at most `most_fields` fields, by protobuf alone.
+// Any other request, of at most `most_fields` fields, parsed by protobuf alone.
 absl::Status ParseWhole(ByteSlices message, std::size_t most_fields, google::protobuf::Message* request);
 // The same for a request of at most kMaxSmallRequestBytes; RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) for others.
 absl::Status ParseSmall(ByteSlices message, google::protobuf::Message* request);

@@ -78,8 +78,8 @@ void AppendField(int number, std::uint64_t bytes, std::string& out) {
   out.append(reinterpret_cast<const char*>(field.data()), reinterpret_cast<const char*>(end));
 }
 
-// A ReduceSegmentsResponse with `results`, up to their values, which follow: of those bytes protobuf would
-// make two copies more.
+// A ReduceSegmentsResponse with `results`, up to their values, which follow: protobuf would make two more
+// copies of those bytes.
 std::string BeforeValues(const v1::SegmentResults& results, std::size_t value_bytes) {
   std::string inner = results.SerializeAsString();
   AppendField(v1::SegmentResults::kValuesFieldNumber, value_bytes, inner);

@@ -21,13 +21,13 @@ class SegmentResults {
   // `may_be_empty`: whether some segments may have no elements.
   SegmentResults(const kernels::ReductionPlan& reduction, bool may_be_empty);
 
-  // Bytes of a segment's values, and at most of its errors, too.
+  // Bytes of a segment's values, and the maximum for its errors.
   std::size_t row_bytes() const { return layout_.row_bytes(); }
   std::size_t most_bytes_of_segment() const;
 
   // A ReduceSegmentsResponse with the layout.
   std::string Layout() const;
-  // Messages with results: as many as it takes for each to stay below gRPC's default limit.
+  // Messages with results: as many as are needed for each to stay below gRPC's default limit.
   std::vector<std::string> Encode(std::uint64_t first_segment, const kernels::SegmentsResult& result) const;
   // A message with the results of one segment that was reduced as an array. Adds its errors to *errors.
   std::string Encode(std::uint64_t segment, const kernels::PartialState& state, std::uint64_t* errors) const;

@@ -21,8 +21,8 @@ absl::Status BadState(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadState, what);
 }
 
-// Puts the states of the operators that have one at each node, or of the others, where PartialState wants
-// them.
+// Puts the states of the operators that have one at each node, or of the others, where they belong in
+// PartialState.
 absl::Status ReadStates(const kernels::ReductionPlan& reduction, bool by_node,
                         const google::protobuf::RepeatedPtrField<std::string>& states,
                         std::span<std::byte> out) {
@@ -43,7 +43,7 @@ absl::Status ReadStates(const kernels::ReductionPlan& reduction, bool by_node,
   return absl::OkStatus();
 }
 
-// What PartialState.spec says: all of a spec that states depend on.
+// The contents of PartialState.spec: everything in a spec that states depend on.
 v1::ReductionSpec SpecOfStates(const kernels::ReductionSpec& spec) {
   v1::ReductionSpec result;
   for (const std::string& name : spec.operators) result.add_operators(OperatorByName(name));
@@ -82,7 +82,7 @@ absl::Status CheckSpecOfStates(const kernels::ReductionSpec& spec, const v1::Red
 
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::ReductionPlan& reduction,
                                                      const v1::PartialState& state) {
-  // Before anything is allocated for them.
+  // This is checked before anything is allocated for them.
   if (state.nodes_size() > kernels::kMaxStateNodes) {
     return BadState(absl::StrCat("a state has at most ", kernels::kMaxStateNodes, " nodes"));
   }

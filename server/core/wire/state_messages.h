@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Partial states as messages. They may come from anywhere: from this server or another one, by way of a
-// client's disk, or from somebody who has made them up.
+// Partial states as messages. They may come from anywhere: from this server or another one, from a client's
+// disk, or from somebody who made them up.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -12,7 +12,7 @@
 
 namespace warpfold::server {
 
-// INVALID_ARGUMENT (BAD_STATE): the state says that it is of another reduction, or it cannot be one of this.
+// INVALID_ARGUMENT (BAD_STATE): the state names another reduction, or it cannot be a state of this one.
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::ReductionPlan& reduction,
                                                      const v1::PartialState& state);
 v1::PartialState StateToProto(const kernels::PartialState& state);

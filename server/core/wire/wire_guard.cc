@@ -23,7 +23,7 @@ class Counter {
 
   std::size_t count() const { return count_; }
 
-  // False where the limit is passed, or where `bytes` are no message.
+  // False if the limit is exceeded, or if `bytes` are not a message.
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the types of the proto are nested
   bool Count(absl::string_view bytes, const Descriptor& type) {
     CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads fields of a serialized message one after the other, where whoever reads knows which to expect.
+// Reads the fields of a serialized message one after the other, for a reader that knows which ones to expect.
 //
 // Threads: none of its own. The bytes must outlive the reader.
 #pragma once
@@ -20,13 +20,13 @@ class WireReader {
 
   std::size_t position() const { return position_; }
 
-  // Each of these reads on only where it returns true.
+  // Each of these advances only if it returns true.
   bool Skip(std::byte expected) {
     if (position_ == bytes_.size() || bytes_[position_] != expected) return false;
     ++position_;
     return true;
   }
-  // A length of at most 5 bytes, which may say more than a message can have.
+  // A length of at most 5 bytes, whose value may exceed what a message can have.
   bool ReadLength(std::uint64_t* length) {
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < 5 && position_ + i < bytes_.size(); ++i) {
