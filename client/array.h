@@ -78,8 +78,8 @@ struct Spec {
   std::optional<MatrixShape> matrix_shape = std::nullopt;
   // What happens if the exact integer value does not fit: true for two's complement in the element type,
   // which sum, product, sum_of_squares and describe support; false for OUT_OF_RANGE, which is rejected for
-  // operators that always wrap, matrix_product and affine_compose; absent for the operator's default:
-  // OUT_OF_RANGE, except for those two.
+  // operators that always wrap: matrix_product and affine_compose over integers without a modulus; absent for
+  // the operator's default: OUT_OF_RANGE, except for those two.
   std::optional<bool> wrap_overflow = std::nullopt;
   // Float operators: treat NaN elements as if they were not there.
   bool ignore_nan = false;

@@ -181,8 +181,8 @@ class Client {
                                           const CallOptions& options = {});
   // The values of the union of adjacent ranges, in array order, at least one: no gap, no overlap. Empty
   // ranges do not count, wherever they begin, except for the first. INVALID_ARGUMENT (BAD_STATE) for other
-  // states, or if they are not of this spec and type; `ddof` and `overflow`, which only values depend on, may
-  // differ.
+  // states, or if they are not of this spec and type; `ddof` and `wrap_overflow`, which affect only values,
+  // may differ.
   absl::StatusOr<Reduction> Merge(const Spec& spec, ElementType type, std::span<const PartialState> states,
                                   const CallOptions& options = {});
   // As Merge, but returns the state of the union instead of its values: in this way many states can be merged
@@ -212,7 +212,8 @@ class Client {
                     options);
   }
 
-  // Describes the array with this token. NOT_FOUND (UNKNOWN_MEMORY).
+  // These, too, are only for a Client with one target. Describes the array with this token. NOT_FOUND
+  // (UNKNOWN_MEMORY).
   absl::StatusOr<ResidentArray> GetArray(const std::string& token, const CallOptions& options = {});
   // The arrays that the server keeps, without their tokens: those of one owner, or all if `owner` is empty.
   absl::StatusOr<std::vector<ResidentArray>> ListArrays(const std::string& owner = "",

@@ -3,7 +3,8 @@
 //
 // Errors are returned as the absl::Status that the server sent, or that the client made if it found the same
 // fault before sending anything: code and message, and for programs a reason with metadata. The reasons are
-// those of proto/error_reasons.h; the .proto files say what each means.
+// those of proto/error_reasons.h; the .proto files say what each means. The client returns BAD_HEADER for
+// most wrong arguments, also for bytes that are no whole number of elements.
 #pragma once
 
 #include <map>

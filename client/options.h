@@ -74,7 +74,7 @@ struct CallOptions {
   // an array of this size, and 1 if they do not respond. They are asked with the first array of 8 MiB or
   // more, and again until they have responded. The result has the same bits. Other numbers are
   // INVALID_ARGUMENT, and so are more than 1 for a Writer or a part; other calls with one stream (put,
-  // segments, references) ignore them.
+  // segments, references) accept any number in this range, and use one.
   int streams = 0;
   // Array bytes in a message, except for the last one of a share: a power of two, 4 KiB to 4 MiB, else
   // INVALID_ARGUMENT. 0: 1 MiB, or what the servers advise if `streams` is 0, too, and the array has 8 MiB or

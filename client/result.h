@@ -36,7 +36,7 @@ using Fields = std::vector<std::pair<std::string, Scalar>>;
 using Value = std::variant<Scalar, Matrix, Fields>;
 
 struct OperatorResult {
-  std::string name;  // as in Spec::operators
+  std::string name;  // in lower case
   // OK, or why there is no value: OUT_OF_RANGE (OVERFLOW), INVALID_ARGUMENT (EMPTY_ARRAY). In a call with
   // several operators some may have no value; if none has one, the call fails instead.
   absl::Status status = {};
