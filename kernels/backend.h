@@ -41,8 +41,8 @@ namespace warpfold::kernels {
 struct SlotResult {
   // The state of the range that was started; nullopt after a StartStore, which reduces nothing.
   std::optional<PartialState> state;
-  // How long it took to copy the bytes: to the device, or to the memory that a StartStore names. The CPU
-  // copies only these; it reduces all others where they lie, and says zero.
+  // How long it took to copy the bytes: to the device, or to the memory that a StartStore names. A CPU copies
+  // little else, which counts as reducing: what cuts between pieces divide, and what it leaves to its threads.
   absl::Duration copy;
   absl::Duration kernel;  // from the start of reducing to its end; on a CPU with the waits for its threads
 };

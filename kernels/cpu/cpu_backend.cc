@@ -199,6 +199,7 @@ class CpuSlot : public Slot {
               std::span<const HostPiece> pieces, Source source) {
     const std::uint64_t bytes = element_count * reduction.element_bytes();
     work_ = Work::kRange;
+    started_ = std::chrono::steady_clock::now();
     range_.Plan(reduction, first_element, bytes, PieceCursor(pieces, staging().data()));
     RunTasks(reduction, bytes, source, source == Source::kPieces && Yields());
   }
@@ -207,6 +208,7 @@ class CpuSlot : public Slot {
   void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut,
                       std::span<const HostPiece> pieces, Source source) {
     work_ = Work::kSegments;
+    started_ = std::chrono::steady_clock::now();
     segments_.Plan(reduction, cut, PieceCursor(pieces, staging().data()));
     RunTasks(reduction, cut.ElementCount() * reduction.element_bytes(), source, /*yields=*/false);
   }
@@ -219,14 +221,17 @@ class CpuSlot : public Slot {
 
   std::size_t TaskCount() const { return work_ == Work::kRange ? range_.tasks() : segments_.tasks(); }
   void RunTask(std::size_t i) { work_ == Work::kRange ? range_.Run(i) : segments_.Run(i); }
+  std::uint64_t BytesBefore(std::size_t task) const {
+    return work_ == Work::kRange ? range_.BytesBefore(task) : segments_.BytesBefore(task);
+  }
   void Stage(std::size_t first) {
     work_ == Work::kRange ? range_.Stage(first, staging().data()) : segments_.Stage(first, staging().data());
   }
 
   void RunTasks(const ReductionPlan& reduction, std::uint64_t bytes, Source source, bool yields) {
     const std::size_t done = RunInline(yields);
-    // Tasks are nearly alike, and less than a whole one says little.
-    const std::uint64_t bytes_done = bytes * done / std::max<std::size_t>(TaskCount(), 1);
+    // Less than a whole task says little.
+    const std::uint64_t bytes_done = done == TaskCount() ? bytes : BytesBefore(done);
     if (bytes_done >= TaskBytes(reduction.operators().size()) / 2) {
       shared_.costs.Learn(reduction, ended_ - started_, bytes_done);
     }
@@ -238,7 +243,7 @@ class CpuSlot : public Slot {
   // Runs tasks on this thread while there is time, and returns the first that is left.
   std::size_t RunInline(bool yields) {
     const GroupWork work(shared_.pool.times(), group_);
-    started_ = ended_ = std::chrono::steady_clock::now();
+    ended_ = std::chrono::steady_clock::now();
     std::size_t task = 0;
     while (task < TaskCount() &&
            (ended_ - started_ < inline_time_ || (yields && ended_ - started_ < kYieldingTime && IsBusy()))) {

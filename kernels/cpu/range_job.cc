@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/host_reduce.h"
 #include "kernels/cpu/tasks.h"
+#include "kernels/cpu/tuning.h"
 
 namespace warpfold::kernels::cpu {
 
@@ -32,16 +33,18 @@ void RangeJob::Plan(const ReductionPlan& reduction, std::uint64_t first_element,
   states_.resize(nodes_.size() * reduction.node_bytes());
 }
 
-// A leaf is not divided: where it lies in several pieces, it is copied.
+// What is not divided is copied if it lies in several pieces: a leaf, and a task with large states.
 void RangeJob::AddNodes(NodePosition position, std::uint64_t bytes, PieceCursor& data) {
-  if (position.level == 0 || data.Contiguous() >= bytes) {
+  const bool is_divisible = position.level > 0 && reduction_->node_bytes() <= kMaxDividedNodeBytes;
+  if (!is_divisible || data.Contiguous() >= bytes) {
     const std::uint64_t offset = data.offset();
     return nodes_.push_back(
         {.position = position, .data = data.Take(bytes), .bytes = bytes, .offset = offset});
   }
-  const std::uint64_t left = std::min(bytes, reduction_->leaf_bytes() << (position.level - 1));
+  // Only the last leaf of the range may be short, so that there are more bytes than in the left half.
+  const std::uint64_t left = reduction_->leaf_bytes() << (position.level - 1);
   AddNodes({position.level - 1, 2 * position.index}, left, data);
-  if (left < bytes) AddNodes({position.level - 1, 2 * position.index + 1}, bytes - left, data);
+  AddNodes({position.level - 1, 2 * position.index + 1}, bytes - left, data);
 }
 
 void RangeJob::Run(std::size_t task) {

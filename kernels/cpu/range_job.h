@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The range of one Start on the CPU, as tasks for threads to share: neighbouring subtrees. A subtree whose
-// bytes lie in several pieces is divided into the largest ones that lie in one.
+// bytes lie in several pieces is divided into the largest ones that lie in one, if its states are small.
 //
 // Threads: one caller; Run may be called for distinct tasks at once.
 #pragma once
@@ -28,6 +28,8 @@ class RangeJob {
   void Plan(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t byte_count,
             PieceCursor data);
   std::size_t tasks() const { return tasks_.size(); }
+  // How many bytes the tasks before this one have.
+  std::uint64_t BytesBefore(std::size_t task) const { return nodes_[tasks_[task].begin].offset; }
   void Run(std::size_t task);
   // Copies what tasks from `first` on are to read to its place in `staging`: then only that must stay.
   void Stage(std::size_t first, std::byte* staging);

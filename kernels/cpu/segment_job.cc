@@ -14,11 +14,6 @@
 
 namespace warpfold::kernels::cpu {
 
-void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
-  const HostPiece all(data, cut.ElementCount() * reduction.element_bytes());
-  Plan(reduction, cut, PieceCursor({&all, 1}, nullptr));
-}
-
 void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, PieceCursor data) {
   reduction_ = reduction;
   layout_.emplace(reduction);

@@ -30,11 +30,12 @@ class SegmentJob {
     return values_.size_bytes() / SegmentLayout(reduction).row_bytes();
   }
 
-  // `data` and what the cut refers to must stay until Collect.
-  void Plan(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data);
-  // The same for data in pieces: short segments that lie in one piece are tasks together.
+  // The bytes of `data` and what the cut refers to must stay until Collect. Short segments that lie in one
+  // piece are tasks together.
   void Plan(const ReductionPlan& reduction, const SegmentCut& cut, PieceCursor data);
   std::size_t tasks() const { return tasks_.size(); }
+  // How many bytes the tasks before this one have.
+  std::uint64_t BytesBefore(std::size_t task) const { return tasks_[task].offset; }
   void Run(std::size_t task);
   // Copies what tasks from `first` on are to read to its place in `staging`: then only that must stay.
   void Stage(std::size_t first, std::byte* staging);

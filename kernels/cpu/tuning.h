@@ -22,6 +22,11 @@ inline constexpr std::uint64_t kTaskResults = 1024;
 // operators take some 1 ms for 128 KiB.
 inline constexpr std::uint64_t kTaskOperators = 4;
 
+// A task whose bytes lie in several pieces is divided into subtrees that lie in one if the states of a node
+// have at most this many bytes. Combining larger ones takes longer than copying what the cuts divide: of
+// products of 32 x 32 float64 ten times as long (docs/adr/0138).
+inline constexpr std::size_t kMaxDividedNodeBytes = 128;
+
 // A slot, where the caller does not say how large. A slot is filled and reduced by the same core: that should
 // find the bytes in its second-level cache.
 inline constexpr std::size_t kDefaultSlotBytes = 512 << 10;

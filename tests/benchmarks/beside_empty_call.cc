@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// beside_empty_call TARGET SECONDS COMMIT [MEMORY_SOCKET [GIB...]]: what a call takes beside an empty one, by
+// beside_empty_call TARGET SECONDS COMMIT [MEMORY_SOCKET GIB...]: what a call takes beside an empty one, by
 // one caller on one connection. The kinds of calls take turns of 50 ms for this many seconds, so that what
 // the machine does besides meets all of them alike: an empty call (the health service's Check), an array of 4
 // KiB, and, where sizes are given, sums over an array of each size that is kept on the server and, where
@@ -87,7 +87,9 @@ void AddInPlace(Client& client, const std::string& memory_socket, std::uint64_t 
                                                      warpfold::ElementType::kFloat32, reference);
                      }});
   };
-  add("resident", nullptr, OrExit(client.Put(ones)).token);
+  const std::string token = OrExit(client.Put(ones)).token;
+  const auto forget = [&client, token](void*) { client.DeleteArray(token).IgnoreError(); };
+  add("resident", std::shared_ptr<void>(nullptr, forget), token);
   auto gpu = warpfold::cli::GpuMemory::CopyOf(std::as_bytes(std::span(ones)));
   if (absl::IsUnavailable(gpu.status())) return;
   const auto connection = OrExit(warpfold::MemoryConnection::Open(memory_socket));

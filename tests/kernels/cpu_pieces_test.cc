@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -154,6 +156,55 @@ TEST_P(CpuPiecesTest, SegmentsHaveTheBitsOfOnePiece) {
 
 INSTANTIATE_TEST_SUITE_P(Every, CpuPiecesTest, testing::ValuesIn(AllSubjects()),
                          [](const auto& subject) { return subject.param.name; });
+
+// Which bytes of staging() a start has written to, as blocks of 4 KiB: a leaf's.
+std::set<std::size_t> BlocksWritten(Slot& slot, const std::function<void()>& start) {
+  std::ranges::fill(slot.staging(), std::byte{0x77});
+  start();
+  std::set<std::size_t> blocks;
+  for (std::size_t i = 0; i < slot.staging().size(); ++i) {
+    if (slot.staging()[i] != std::byte{0x77}) blocks.insert(i / 4096);
+  }
+  return blocks;
+}
+
+// Otherwise the bits would be the same, and the time lost.
+TEST(CpuPiecesTest, OnlyWhatACutDividesIsCopied) {
+  Slot& slot = SlotOf(Where::kHere);
+  ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = ElementType::kFloat32;
+  const ReductionPlan sum = PlanOf(spec);
+  const std::vector<std::byte> data(kSlotBytes);
+  EXPECT_TRUE(slot.Reads(data));
+  const std::size_t cut = 100 * 4096 + 10;
+  const std::vector<HostPiece> pieces = {std::span(data).first(cut), std::span(data).subspan(cut)};
+  EXPECT_EQ(BlocksWritten(slot,
+                          [&] {
+                            ASSERT_TRUE(slot.StartPieces(sum, 0, data.size() / 4, pieces).ok());
+                            EXPECT_TRUE(slot.Wait().ok());
+                          }),
+            std::set<std::size_t>({100}));
+  // Rows of 1 KiB, of which the cut divides one.
+  EXPECT_EQ(BlocksWritten(slot,
+                          [&] {
+                            const SegmentCut rows = {.segment_count = kSlotBytes / 1024, .length = 256};
+                            ASSERT_TRUE(slot.StartSegmentPieces(sum, rows, pieces).ok());
+                            EXPECT_TRUE(slot.WaitSegments().ok());
+                          }),
+            std::set<std::size_t>({100}));
+  // Of products of matrices with large states the whole task is copied, of 128 KiB: the fourth.
+  spec.operators = {"matrix_product"};
+  spec.element_type = ElementType::kFloat64;
+  spec.shape = {.rows = 32, .columns = 32};
+  const ReductionPlan product = PlanOf(spec);
+  const auto written = BlocksWritten(slot, [&] {
+    ASSERT_TRUE(slot.StartPieces(product, 0, data.size() / product.element_bytes(), pieces).ok());
+    EXPECT_TRUE(slot.Wait().ok());
+  });
+  EXPECT_EQ(written.size(), 32u);
+  EXPECT_EQ(*written.begin(), 96u);
+}
 
 TEST(CpuPiecesTest, AreStoredAtAnyByteAndNothingBesideThem) {
   Random random(1);

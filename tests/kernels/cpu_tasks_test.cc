@@ -27,7 +27,8 @@ std::size_t TasksOf(const std::vector<std::string>& operators, std::uint64_t seg
   SegmentCut cut;
   cut.segment_count = segments;
   cut.length = length;
-  job.Plan(plan, cut, elements.data());
+  const HostPiece all = elements;
+  job.Plan(plan, cut, PieceCursor({&all, 1}, nullptr));
   return job.tasks();
 }
 

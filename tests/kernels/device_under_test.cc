@@ -178,7 +178,8 @@ DeviceUnderTest::Segments DeviceUnderTest::ReduceSegments(const ReductionPlan& r
     } else {
       std::vector<std::byte> shifted(batch.data.size() + 1);  // the worst alignment
       std::copy(batch.data.begin(), batch.data.end(), shifted.begin() + 1);
-      job->Plan(reduction, batch.cut, shifted.data() + 1);
+      const HostPiece bytes = std::span(shifted).subspan(1);
+      job->Plan(reduction, batch.cut, cpu::PieceCursor({&bytes, 1}, nullptr));
       for (std::size_t task = 0; task < job->tasks(); ++task) job->Run(task);
       Append(job->Collect(), reduction, all);
     }

@@ -148,6 +148,18 @@ std::vector<Forged> OfSeveralNumbers() {
       {"NaN though it is ignored", "first", kF32, 3, {0x7fc00000, 1}, true},
       {"wider than an element", "last", kI32, 3, {std::uint64_t{1} << 32, 1}},
       {"nothing", "first", kI32, 3, {0, 0}},
+      {"a sum wider than its elements", "exact_sum", kF16, 3, {0, std::uint64_t{1} << 60, 0}},
+      {"one unit more than the largest", "exact_sum", kF16, 1, {(std::uint64_t{65504} << 24) + 1, 0, 0}},
+      {"as many units as three have, of two", "exact_sum", kF16, 2, {std::uint64_t{3 * 65504} << 24, 0, 0}},
+      {"infinity and a number", "exact_sum", kF16, 3, {1, 0, 1}},
+      {"an unknown mark", "exact_sum", kF16, 3, {0, 0, 4}},
+  };
+}
+
+// State words: total, best, prefix, suffix, of two words each where elements are integers; begin and end of
+// the best part, end of the prefix, begin of the suffix; 1.
+std::vector<Forged> OfSubarrays() {
+  return {
       {"the best below the first", "max_subarray_sum", kI32, 3, {5, 0, 4, 0, 5, 0, 5, 0, 0, 3, 3, 0, 1}},
       {"a sum beyond its elements",
        "max_subarray_sum",
@@ -192,11 +204,6 @@ std::vector<Forged> OfSeveralNumbers() {
        {Bits(kNan), Bits(kNan), Bits(kInfinity), Bits(1), 0, 2, 2, 0, 1},
        true},
       {"a part outside", "max_subarray_sum", kI32, 3, {5, 0, 5, 0, 5, 0, 5, 0, 0, 4, 3, 0, 1}},
-      {"a sum wider than its elements", "exact_sum", kF16, 3, {0, std::uint64_t{1} << 60, 0}},
-      {"one unit more than the largest", "exact_sum", kF16, 1, {(std::uint64_t{65504} << 24) + 1, 0, 0}},
-      {"as many units as three have, of two", "exact_sum", kF16, 2, {std::uint64_t{3 * 65504} << 24, 0, 0}},
-      {"infinity and a number", "exact_sum", kF16, 3, {1, 0, 1}},
-      {"an unknown mark", "exact_sum", kF16, 3, {0, 0, 4}},
   };
 }
 
@@ -233,6 +240,7 @@ std::vector<Forged> OfDescribe() {
 std::vector<Forged> AllForged() {
   std::vector<Forged> all = OfOneNumber();
   for (Forged& forged : OfSeveralNumbers()) all.push_back(std::move(forged));
+  for (Forged& forged : OfSubarrays()) all.push_back(std::move(forged));
   for (Forged& forged : OfDescribe()) all.push_back(std::move(forged));
   return all;
 }

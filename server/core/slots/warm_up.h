@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kAnyModulus = 97;
 
 // Reduces a few KiB on a slot that nobody uses: by every operator, over every type that it takes, entry by
 // entry over matrices, over segments, and all of that and scalars where NaN is ignored; over matrices as a
-// whole, of each dimension above kMaxFixedDimension; and a sum of pieces, where the backend takes them.
+// whole, of each dimension above kMaxFixedDimension; and a sum of pieces, if the backend opens memory for them.
 // `calls` is how many calls that were. The error of a slot that fails, as Crossovers::Measure has it.
 absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool opens_pieces, const Clock& clock, int& calls);
 

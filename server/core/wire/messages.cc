@@ -110,14 +110,19 @@ absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemo
   return absl::OkStatus();
 }
 
+// An option of a later version must not be passed over: without it the value would be another one.
+absl::Status CheckAllKnown(const char* field, const google::protobuf::Message& message) {
+  const auto& unknown = message.GetReflection()->GetUnknownFields(message);
+  if (unknown.empty()) return absl::OkStatus();
+  return BadHeader(
+      field, absl::StrCat("has field ", unknown.field(0).number(), ", which this server does not know"));
+}
+
 }  // namespace
 
 absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& spec) {
-  // An option of a later version must not be passed over: without it the value would be another one.
-  if (const auto& unknown = spec.GetReflection()->GetUnknownFields(spec); !unknown.empty()) {
-    return BadHeader(
-        "spec", absl::StrCat("has field ", unknown.field(0).number(), ", which this server does not know"));
-  }
+  if (absl::Status status = CheckAllKnown("spec", spec); !status.ok()) return status;
+  if (absl::Status status = CheckAllKnown("matrix_shape", spec.matrix_shape()); !status.ok()) return status;
   kernels::ReductionSpec result;
   if (absl::Status status = AddOperators(spec, &result); !status.ok()) return status;
   const absl::StatusOr<ElementLayout> layout =

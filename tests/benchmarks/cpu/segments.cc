@@ -69,7 +69,8 @@ void Run(const Flags& flags, const ReductionPlan& reduction, std::uint64_t lengt
   std::vector<std::uint64_t> values(kernels::SegmentLayout(reduction).columns().size() * cut.segment_count);
   SegmentJob job(kernels::cpu::BestInstructionSet(), values);
   const auto call = [&](const std::byte*) {
-    job.Plan(reduction, cut, data.data());
+    const kernels::HostPiece all(data.data(), cut.ElementCount() * reduction.element_bytes());
+    job.Plan(reduction, cut, kernels::cpu::PieceCursor({&all, 1}, nullptr));
     for (std::size_t task = 0; task < job.tasks(); ++task) job.Run(task);
     static_cast<void>(job.Collect());
   };

@@ -73,7 +73,8 @@ const PartialState& OfTheHost() {
 void ExpectSameSegments(const SegmentsResult& result, const ReductionPlan& plan, const SegmentCut& cut) {
   std::vector<std::uint64_t> values(kSlotBytes / sizeof(std::uint64_t));
   cpu::SegmentJob job(cpu::BestInstructionSet(), values);
-  job.Plan(plan, cut, Array().data());
+  const HostPiece all(Array().data(), cut.ElementCount() * plan.element_bytes());
+  job.Plan(plan, cut, cpu::PieceCursor({&all, 1}, nullptr));
   for (std::size_t task = 0; task < job.tasks(); ++task) job.Run(task);
   const SegmentsResult expected = job.Collect();
   EXPECT_TRUE(std::ranges::equal(result.values, expected.values)) << "values of segments differ";

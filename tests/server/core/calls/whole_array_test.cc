@@ -132,6 +132,12 @@ TEST_F(WholeArrayTest, AnOptionOfALaterVersionIsRefused) {
   for (int round = 0; round < 2; ++round) ExpectError(request, "BAD_HEADER");
   EXPECT_NE(Run(request).status().message().find("field 99"), absl::string_view::npos);
   spec.DiscardUnknownFields();
+  v1::MatrixShape& shape = *spec.mutable_matrix_shape();
+  shape.set_rows(1);
+  shape.set_columns(1);
+  shape.GetReflection()->MutableUnknownFields(&shape)->AddVarint(99, 1);
+  ExpectError(request, "BAD_HEADER");
+  spec.clear_matrix_shape();
   request.GetReflection()->MutableUnknownFields(&request)->AddVarint(99, 1);
   ExpectValue(request, 3);
 }
