@@ -11,7 +11,7 @@
 
 namespace warpfold::kernels::cpu {
 
-// The maximal subtrees of the range, those above the level of tasks cut down to it.
+// The maximal subtrees of the range; those above the level of tasks are divided down to it.
 void RangeJob::Plan(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t byte_count,
                     PieceCursor data) {
   reduction_ = reduction;
@@ -32,7 +32,7 @@ void RangeJob::Plan(const ReductionPlan& reduction, std::uint64_t first_element,
   states_.resize(nodes_.size() * reduction.node_bytes());
 }
 
-// A leaf is not divided: where it lies in several pieces, it is copied.
+// A leaf is not divided: if it lies in several pieces, it is copied.
 void RangeJob::AddNodes(NodePosition position, std::uint64_t bytes, PieceCursor& data) {
   if (position.level == 0 || data.Contiguous() >= bytes) {
     const std::uint64_t offset = data.offset();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The range of one Start on the CPU, as tasks for threads to share: neighbouring subtrees. A subtree whose
-// bytes lie in several pieces is divided into the largest ones that lie in one.
+// The range of one Start on the CPU, as tasks for threads to share: adjacent subtrees. A subtree whose bytes
+// lie in several pieces is divided into the largest ones that each lie in one.
 //
 // Threads: one caller; Run may be called for distinct tasks at once.
 #pragma once
@@ -23,15 +23,15 @@ class RangeJob {
  public:
   explicit RangeJob(const InstructionSet& isa) : isa_(isa) {}
 
-  // The `byte_count` bytes of the cursor, which are elements from `first_element` on. They must stay until
-  // Collect.
+  // Plans the `byte_count` bytes of the cursor, which are elements from `first_element` on. They must stay
+  // until Collect.
   void Plan(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t byte_count,
             PieceCursor data);
   std::size_t tasks() const { return tasks_.size(); }
   void Run(std::size_t task);
-  // Copies what tasks from `first` on are to read to its place in `staging`: then only that must stay.
+  // Copies what the tasks from `first` on will read to its place in `staging`: then only that must stay.
   void Stage(std::size_t first, std::byte* staging);
-  // Once all tasks have run.
+  // To be called once all tasks have run.
   PartialState Collect() const;
 
  private:
@@ -52,7 +52,7 @@ class RangeJob {
 
   const InstructionSet& isa_;
 
-  // What the current Start was given and has made of it.
+  // The input of the current Start, and what it has made of that.
   std::optional<ReductionPlan> reduction_;
   std::uint64_t first_element_ = 0;
   std::vector<Node> nodes_;
