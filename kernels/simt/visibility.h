@@ -34,7 +34,7 @@ class Visibility {
   // The view of a block that begins: it sees what is visible now.
   View Begin() const { return {visible_, visible_}; }
   // Enter puts the view into the memory, and Leave takes it out again. Between the two its block runs, and
-  // may call these:
+  // these may be called:
   void Enter(View& view);
   void Leave(View& view);
 
