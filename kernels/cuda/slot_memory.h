@@ -41,8 +41,8 @@ constexpr SegmentTables TablesOfSegments(std::size_t result_bytes) {
           .errors = kErrorFlagBytes + segments};
 }
 
-// A DeviceReducer's memory for ranges of `array_bytes`. Matrix products need a quarter of the elements
-// (matrix_plan.h), and other operators over matrices fold at least four of them into one state
+// A DeviceReducer's memory for ranges of `array_bytes`. A quarter of the elements is what matrix products
+// need (matrix_plan.h), and the least that other operators over matrices fold into one state
 // (entrywise_kernel.cuh); scalars have at most one state per leaf, and the states that those are folded into
 // (fold.cuh).
 constexpr std::size_t PartialBytes(std::size_t array_bytes) { return array_bytes / 4 + kMaxNodeBytes; }

@@ -34,7 +34,7 @@ WARPFOLD_FN std::uint32_t SpecialOf(double x) {
   return x != x ? kIsNan : x > 0 ? kHasInfinity : kHasNegativeInfinity;
 }
 
-// A number as three neighbouring digits, the lowest first.
+// A number as three adjacent digits, the lowest first.
 struct DigitTriple {
   int first;
   std::int64_t digits[3];

@@ -10,7 +10,8 @@
 // Published as sumCommSingleBlockWithWarps (docs/textbook.md).
 //
 // Teaches: what a block barrier costs, by using one instead of the eleven of a halving tree over 1024
-// threads. Bound by: one multiprocessor's loads in flight, like single_block; the tree no longer matters.
+// threads.
+// Bound by: one multiprocessor's loads in flight, like single_block; the tree no longer matters.
 // Order: not kept.
 //
 // The published form lets the first warp read the warps' results without a barrier, and assumes 32 warps.

@@ -11,8 +11,9 @@
 //
 // Teaches: algorithm cascading (Brent's theorem). A tree step costs as much as a load, and one tree for
 // hundreds of items per thread costs nothing. There are as many partials as blocks, 1,056 on an H100, however
-// long the array is. Bound by: latency, for large arrays: that of two loads for each thread at a time. Order:
-// not kept.
+// long the array is.
+// Bound by: latency, for large arrays: that of two loads for each thread at a time.
+// Order: not kept.
 //
 // The published forms have unsigned indices of 32 bits, which overflow near 2^32 items.
 #pragma once

@@ -10,7 +10,9 @@
 // Published as sumNoncommMultiBlock (docs/textbook.md).
 //
 // Teaches: order needs contiguous parts, but not that blocks run or finish in order: partial b is in cell b,
-// no matter who wrote it and when. Bound by: barriers, two for every block-full. Order: kept.
+// no matter who wrote it and when.
+// Bound by: barriers, two for every block-full.
+// Order: kept.
 //
 // Published forms lose the remainder, or fold the partials in the order of the tickets, which is that of
 // finishing.

@@ -10,9 +10,9 @@
 // Published as sumCommSingleBlock (docs/textbook.md).
 //
 // Teaches: the two phases of every reduction on a GPU, each thread alone and then all together, and why
-// adjacent threads read adjacent items (one memory transaction serves a warp). Bound by: one multiprocessor's
-// loads in flight, a few per cent of the device's bandwidth. Order: not kept. The threads' strided items
-// interleave, and so do the tree's halves.
+// adjacent threads read adjacent items (one memory transaction serves a warp).
+// Bound by: one multiprocessor's loads in flight, a few per cent of the device's bandwidth.
+// Order: not kept. The threads' strided items interleave, and so do the tree's halves.
 //
 // The usual published form pads with 0, which is wrong for a product or a minimum, counts with int, and skips
 // the barrier after the last step. Here the padding is the operator's identity: a thread without items starts

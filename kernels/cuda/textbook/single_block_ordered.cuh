@@ -12,8 +12,9 @@
 // Published as sumNoncommSingleBlock (docs/textbook.md).
 //
 // Teaches: associativity alone is enough to run in parallel. Only adjacent states are ever joined, left
-// before right, so matrices may be multiplied like this. Bound by: two barriers per round, and one
-// multiprocessor. Order: kept.
+// before right, so matrices may be multiplied like this.
+// Bound by: two barriers per round, and one multiprocessor.
+// Order: kept.
 //
 // Published forms pad the last round with 0, which turns every matrix product into zero, and fold in place
 // without a barrier between reading a pair and writing over it. Here the padding is the operator's identity

@@ -9,8 +9,9 @@
 // Published as sumCommMultiBlock, launched twice (docs/textbook.md).
 //
 // Teaches: the end of a launch is a barrier over all blocks, and the only one that needs no thought: the
-// second launch sees all that the first wrote. Bound by: memory, with sixteen loads of each thread in flight;
-// for small arrays, the second launch. Order: not kept.
+// second launch sees all that the first wrote.
+// Bound by: memory, with sixteen loads of each thread in flight; for small arrays, the second launch.
+// Order: not kept.
 //
 // The published form sizes the partials with one constant and the second launch with another, and reads
 // partials that no block wrote if the two differ. Here one number, the grid of the first launch, serves as

@@ -10,8 +10,9 @@
 // reduce4 and reduce5 of the toolkit's reduction sample (docs/textbook.md).
 //
 // Teaches: the compiler removes what it knows. The last warp needs no block barrier, because no other warp is
-// left, and no shared memory either. Bound by: memory, nearly; what remains is one launch after another for
-// the partials. Order: not kept.
+// left, and no shared memory either.
+// Bound by: memory, nearly; what remains is one launch after another for the partials.
+// Order: not kept.
 //
 // In Harris's slides the last warp works in shared memory without any synchronisation, and relies on its
 // lanes running in step. They have not done so since Volta. The sample shuffles in a tile of 32 lanes, and so

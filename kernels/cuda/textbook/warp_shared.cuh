@@ -10,8 +10,9 @@
 //
 // Teaches: inside a warp no block barrier is needed, but lanes are not in step by themselves. Since Volta
 // each has its own program counter, and only __syncwarp() makes one lane's write visible to the next lane's
-// read. Bound by: latency of shared memory, two accesses for each of five steps. Order: not kept. The first
-// step joins cells 0 and 16.
+// read.
+// Bound by: latency of shared memory, two accesses for each of five steps.
+// Order: not kept. The first step joins cells 0 and 16.
 //
 // The published form leaves out the synchronisation and declares the cells volatile, which has been undefined
 // since Volta (CUDA C++ Programming Guide, "Independent Thread Scheduling").

@@ -9,8 +9,8 @@
 //
 // Published as sumNoncommSingleWarp (docs/textbook.md).
 //
-// Teaches: reversing the steps of warp_shared is all that order costs. Bound by: latency of shared memory,
-// two accesses for each of five steps. Order: kept.
+// Teaches: reversing the steps of warp_shared is all that order costs.
+// Bound by: latency of shared memory, two accesses for each of five steps. Order: kept.
 //
 // The published form relies on volatile instead of __syncwarp().
 #pragma once

@@ -10,9 +10,10 @@
 // Published as sumSingleWarpReg (docs/textbook.md).
 //
 // Teaches: lanes can read each other's registers; no memory, no barrier. The mask names the lanes that take
-// part, and the shuffle itself brings them together. Bound by: shuffles, one for each 8 bytes of a state and
-// step. Order: kept. Doubling steps join adjacent runs, and so serve operators that are not commutative as
-// well; the halving steps of most published forms serve only commutative ones.
+// part, and the shuffle itself brings them together.
+// Bound by: shuffles, one for each 8 bytes of a state and step.
+// Order: kept. Doubling steps join adjacent runs, and so serve operators that are not commutative as well;
+// the halving steps of most published forms serve only commutative ones.
 //
 // The published form has no mask, and no longer compiles.
 #pragma once
