@@ -75,7 +75,7 @@ class Slot {
   // called between a Start and its Wait. A device that orders its work by itself ignores it.
   virtual void WorkFor(std::uint64_t /*group*/) {}
 
-  // Sets the function that runs after Notify. To be called at most once, before the first Start.
+  // Sets the function that Notify causes to run. To be called at most once, before the first Start.
   virtual void NotifyBy(std::function<void()> on_finished) = 0;
 
   // Has the function given to NotifyBy run once, when the started work is done: on a thread of the device, or
@@ -126,7 +126,7 @@ class Slot {
   // alignment. A piece in staging() has a fixed place there: as many bytes precede it as are in the pieces
   // before it. The rest of staging() belongs to the slot until Wait has returned. The bytes must stay as they
   // are until Wait has returned, or only until StartPieces has returned if the slot does not keep pieces; the
-  // list need not stay. UNIMPLEMENTED if the slot reads no such memory.
+  // list need not stay. UNIMPLEMENTED if the device takes no pieces.
   virtual absl::Status StartPieces(const ReductionPlan&, std::uint64_t /*first_element*/,
                                    std::uint64_t /*element_count*/, std::span<const HostPiece> /*pieces*/) {
     return absl::UnimplementedError("this device takes no pieces");

@@ -27,7 +27,7 @@ struct OperatorEntry;  // operators/table.h
 
 // What the caller asks for.
 struct ReductionSpec {
-  std::vector<std::string> operators;  // names, as "sum"; 1 to kMaxOperators, no repetition
+  std::vector<std::string> operators;  // names such as "sum"; 1 to kMaxOperators, each once
   ElementType element_type = ElementType::kInt32;
   ElementShape shape;
   bool wrap_overflow = false;

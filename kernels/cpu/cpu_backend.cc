@@ -79,8 +79,8 @@ class CpuSlot : public Slot {
   std::size_t bytes() const { return bytes_; }
   bool has_memory() const { return memory_ != nullptr && results_ != nullptr; }
 
-  // Makes the system find the pages now: it may have promised more memory than it has, and an operator who
-  // asks for too much should learn that at start, not while users wait.
+  // Makes the system find the pages now: it may have promised more memory than it has, and anybody who asks
+  // for too much should learn that at start, not while users wait.
   void TouchMemory() {
     std::memset(memory_.get(), 0, bytes_);
     std::fill_n(results_.get(), ResultCount(), 0);

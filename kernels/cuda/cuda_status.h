@@ -9,8 +9,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// Whether the error leaves the device usable: CUDA refused one call, for example a launch, because of its
-// arguments. All other errors count as loss of the device, including unknown ones: most of what a kernel or a
+// Whether the error leaves the device usable: CUDA refused one call, for example a launch, because of what it
+// asked for. All other errors count as loss of the device, including unknown ones: most of what a kernel or a
 // copy can raise after start (illegal address, ECC, launch timeout, ...) leaves the context unusable until
 // the process ends, and an unknown error must not be waited out.
 bool IsRefusal(cudaError_t error);

@@ -60,7 +60,7 @@ __device__ __forceinline__ Op OperatorOf(const KernelParameters<Op, kHasModulus>
 //   Operation, kLeafElements, kWarps and kThreads of a block, kBlocksPerMultiprocessor
 //   kLargestLevel                   of runs: 2^level aligned leaves, the warp's share of a unit
 //   Prefetch(leaf)                  begins to load the leaf with which the next run starts
-//   PrefetchEdge(leaf)              the same of a leaf that is folded alone, and is not short (IsShort)
+//   PrefetchEdge(leaf)              the same for a leaf that is folded alone, and is not short (IsShort)
 //   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`,
 //                                   unless that is kNoLeaf
 //   kHasShort                       whether leaves with too few elements are not for FoldRun; if so:

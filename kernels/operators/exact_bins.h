@@ -44,8 +44,8 @@ class ExactBins {
     for (int i = 0; i < kBins; ++i) sums_[i] = sums[i];
   }
 
-  // The middle of a binade whose numbers are as far apart as the lowest bit of bin i: a number that is added
-  // to it, and from which it is then subtracted again, is rounded to that bit.
+  // The middle of a binade whose numbers are as far apart as the lowest bit of bin i: adding it to a number
+  // and subtracting it again rounds the number to that bit.
   WARPFOLD_FN static double Anchor(int top, int i) {
     const int exponent = top - kBits * (i + 1) + 52 + 1023;
     return BitCast<double>(static_cast<std::uint64_t>(exponent) << 52 | std::uint64_t{1} << 51);

@@ -47,7 +47,7 @@ constexpr auto ScalarFunction() {
 // What a backend's `Functions` tells MakeRow; it has those members that its operators need:
 //
 //   Serves(type, ignore_nan)           whether the backend has scalars and entries of this kind
-//   ServesWhole(type, dimension)       the same for whole matrices; of pairs and of large ones dimension is 0
+//   ServesWhole(type, dimension)       the same for whole matrices; for pairs and large ones, dimension is 0
 //   kScalars<Op>                       its function for commutative operators over scalars
 //   kExact<Op>                         its function for operators over scalars that have an accumulator
 //   kEntrywise<Op>                     for operators over scalars, entry by entry over matrices

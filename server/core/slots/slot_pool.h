@@ -179,7 +179,7 @@ class SlotPool {
     bool awaited = false;                                // by its holder
     bool noticed = false;                                // the device was asked for a notice
     absl::Duration deadline = absl::InfiniteDuration();  // of the work in flight
-    WatchedTime lasts = {};                              // likewise
+    WatchedTime lasts = {};                              // of the work in flight
   };
 
   // If the device has finished by now, returns the result and gives the slot back.
