@@ -12,7 +12,7 @@
 namespace warpfold::kernels::simt {
 namespace {
 
-// The most blocks that are resident at once, so that stacks and views do not exhaust the host's memory.
+// Limits on what is resident at once, so that stacks and views do not exhaust the host's memory.
 constexpr unsigned kMaxBlocks = 8;
 constexpr unsigned kMaxThreads = 2048;
 // What a GPU gives a block by default.

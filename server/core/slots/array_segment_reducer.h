@@ -41,7 +41,7 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   absl::Status Pause() override;
   std::uint64_t held_bytes() const override { return held_.size(); }
 
-  // Reduces those of the next announced segments that have no elements.
+  // Reduces the next announced segments, as long as they have no elements.
   absl::StatusOr<bool> PlaceLengths() override;
   // The last segment must be complete.
   absl::StatusOr<bool> TryFinish() override;
