@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Sets WARPFOLD_HAVE_CUDA and enables the CUDA language where WARPFOLD_CUDA asks for it. Looks for nvcc on
-# the PATH and where NVIDIA's packages put it.
+# Sets WARPFOLD_HAVE_CUDA and enables the CUDA language if WARPFOLD_CUDA asks for it. Looks for nvcc on the
+# PATH and where NVIDIA's packages put it.
 set(WARPFOLD_HAVE_CUDA FALSE)
 set(WARPFOLD_OLDEST_NVCC 13.0)
 
-# Sets `out` to the version of an nvcc; to nothing where it is another compiler, or none. Asked of it before
-# CMake tries the compiler, which an nvcc that does not know C++20 would fail.
+# Sets `out` to the version of an nvcc; to nothing if it is another compiler, or none. This is queried before
+# CMake tries the compiler, because an nvcc that does not know C++20 would fail that test.
 function(warpfold_nvcc_version nvcc out)
   execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE failed)
   set(${out} "" PARENT_SCOPE)
@@ -45,7 +45,8 @@ if(WARPFOLD_CUDA STREQUAL "ON" OR WARPFOLD_CUDA STREQUAL "AUTO")
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
-    # A tenth of the size; the driver unpacks an operator's kernels when the first of them is used.
+    # This makes kernels a tenth of the size; the driver unpacks an operator's kernels when the first of them
+    # is used.
     add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
     set(WARPFOLD_HAVE_CUDA TRUE)
   elseif(WARPFOLD_CUDA STREQUAL "ON")

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# warpfold_absl, warpfold_grpc: the packaged libraries, shared, or static with WARPFOLD_STATIC.
-# gRPC's packaged CMake targets name only the shared libraries, so the static ones are found by pkg-config.
+# warpfold_absl, warpfold_grpc: the packaged libraries, shared, or static with WARPFOLD_STATIC. gRPC's
+# packaged CMake targets name only the shared libraries, so the static ones are found with pkg-config.
 find_package(Threads REQUIRED)
-# Newer releases of protobuf have a CMake package of their own, which gRPC's package then asks for.
+# Newer releases of protobuf have their own CMake package, which gRPC's package then asks for.
 find_package(Protobuf CONFIG QUIET)
 if(NOT Protobuf_FOUND)
   find_package(Protobuf REQUIRED)
@@ -49,7 +49,7 @@ foreach(module IN LISTS WARPFOLD_ABSL_MODULES)
   endif()
 endforeach()
 set(grpc_targets gRPC::grpc++ protobuf::libprotobuf)
-# gRPC's service about itself, for the server alone.
+# gRPC's service about itself, only for the server.
 add_library(warpfold_channelz INTERFACE)
 if(WARPFOLD_STATIC)
   warpfold_static_archives(absl_archives ${modules})
@@ -64,7 +64,8 @@ if(WARPFOLD_STATIC)
   set(grpc_group "$<LINK_GROUP:RESCAN,${grpc_and_absl}>" Threads::Threads dl rt)
   target_link_libraries(warpfold_absl INTERFACE
     "$<BUILD_INTERFACE:${absl_group}>" "$<INSTALL_INTERFACE:${absl_targets}>")
-  # A target, whose needs CMake knows: by its path alone it may come behind the archives of gRPC.
+  # This is a target, whose dependencies CMake knows: given only by its path, it might come after the archives
+  # of gRPC.
   add_library(warpfold_channelz_archive STATIC IMPORTED)
   set_target_properties(warpfold_channelz_archive PROPERTIES
     IMPORTED_LOCATION ${WARPFOLD_ARCHIVE_grpcpp_channelz})

@@ -1,14 +1,15 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# What `cmake --install` lays down, in components: server (the service), client (the command line) and dev
-# (the client library for C++ programs, and the protocol). docs/operating.md and client/examples are for
-# those who use them.
+# What `cmake --install` installs, in components: server (the service), client (the command line) and dev (the
+# client library for C++ programs, and the protocol). docs/operating.md and client/examples are for those who
+# use them.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 # The headers that a program includes, as "warpfold/client.h"; none of them includes one that is not here. In
-# this tree they are "client/client.h", too common a name for a system's include folder (docs/adr/0050).
+# this tree they are "client/client.h", which is too common a name for a system's include folder
+# (docs/adr/0050).
 set(public_headers
   client/array client/array_reference client/client client/error client/operators client/options
   client/partial_state client/result client/segments client/shared_memory client/tune_grpc client/writer
@@ -31,8 +32,8 @@ foreach(header IN LISTS public_headers)
   install(FILES ${staged}/warpfold/${name}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/warpfold COMPONENT dev)
 endforeach()
 
-# The protocol: `protoc -I PREFIX/include warpfold/v1/reduction.proto`. And its messages in C++, of which
-# Client::GetServerInfo answers one.
+# The protocol: `protoc -I PREFIX/include warpfold/v1/reduction.proto`. It also has its messages in C++, one
+# of which Client::GetServerInfo returns.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/proto/warpfold/v1 ${CMAKE_BINARY_DIR}/proto/warpfold/v1
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/warpfold COMPONENT dev
   FILES_MATCHING PATTERN *.proto PATTERN *.pb.h PATTERN *.grpc.pb.h EXCLUDE)
@@ -50,7 +51,7 @@ install(EXPORT warpfold NAMESPACE warpfold:: FILE warpfoldTargets.cmake
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/warpfoldConfig.cmake.in
   ${CMAKE_BINARY_DIR}/warpfoldConfig.cmake INSTALL_DESTINATION ${config_folder}
   NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
-# Before version 1.0 a minor version may change what a program sees (docs/versioning.md).
+# Before version 1.0, a minor version may change what a program sees (docs/versioning.md).
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/warpfoldConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/warpfoldConfig.cmake ${CMAKE_BINARY_DIR}/warpfoldConfigVersion.cmake
@@ -78,14 +79,15 @@ add_custom_command(OUTPUT ${pages}/warpfold.1 ${pages}/warpfold-server.8 ${pages
 add_custom_target(command_pages ALL DEPENDS ${pages}/warpfold.1)
 install(FILES ${pages}/warpfold-server.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT server)
 install(FILES ${pages}/warpfold.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT client)
-# Shells look for a file of the command's name, so the server's is a second name of the first.
+# Shells look for a file of the command's name, so the server's file is a second copy of the first.
 install(FILES ${pages}/bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME warpfold COMPONENT client)
 install(FILES ${pages}/bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME warpfold-server COMPONENT server)
 install(FILES ${pages}/_warpfold DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT client)
 
-# The licence, where Debian's packages have it. Each component is a package of its own: docs/adr/0051.
+# The licence, at the place where Debian's packages have it. Each component is a separate package:
+# docs/adr/0051.
 foreach(component_package server=warpfold-server client=warpfold dev=libwarpfold-dev)
   string(REPLACE "=" ";" pair ${component_package})
   list(GET pair 0 component)

@@ -23,7 +23,7 @@ set(CPACK_DEBIAN_SERVER_PACKAGE_NAME warpfold-server)
 string(CONCAT CPACK_COMPONENT_SERVER_DESCRIPTION
   "gRPC service that reduces arrays on a GPU, or on the CPU with the same bits\n"
   "Runs under systemd as the user warpfold. Needs NVIDIA's driver to use a GPU.")
-# useradd; deb-systemd-helper is of an essential package.
+# For useradd; deb-systemd-helper is in an essential package.
 set(CPACK_DEBIAN_SERVER_PACKAGE_DEPENDS passwd)
 set(CPACK_DEBIAN_SERVER_PACKAGE_RECOMMENDS warpfold)
 set(control ${CMAKE_SOURCE_DIR}/deploy/debian)
@@ -39,8 +39,8 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 string(CONCAT CPACK_COMPONENT_DEV_DESCRIPTION
   "client library of Warpfold for C++, and the protocol\n"
   "Headers, archives, CMake and pkg-config files, .proto files.")
-# The headers that protoc generates are for one release of protobuf; the rest is what gRPC's CMake files ask
-# for.
+# The headers that protoc generates are for one release of protobuf; the other packages are what gRPC's CMake
+# files ask for.
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" protobuf_release ${Protobuf_VERSION})
 string(CONCAT CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
   "libabsl-dev, libc-ares-dev, libgrpc++-dev, libprotobuf-dev (>= ${protobuf_release}), libre2-dev, "

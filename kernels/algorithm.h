@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of the classical GPU reductions in cuda/textbook/, which a request may ask for. kAuto, the
-// canonical reduction, is what everybody gets who asks for none. docs/textbook.md describes them.
-// No abseil: device code includes this.
+// The names of the classical GPU reductions in cuda/textbook/, which a request may ask for. A request that
+// asks for none gets kAuto, the canonical reduction. docs/textbook.md describes them. No abseil: device code
+// includes this.
 #pragma once
 
 #include <cstddef>
@@ -69,9 +69,9 @@ inline constexpr AlgorithmFacts kAlgorithms[kAlgorithmCount] = {
 };
 
 // The textbook's algorithms serve these operators and types, which is enough to learn from: more would teach
-// nothing new and would be compiled once for each algorithm. Four that differ only in how a warp folds 32
-// states serve no min and max. cuda/textbook/row_of.cuh builds these, over elements that count as they are:
-// ignored NaN would be a second set of kernels.
+// nothing new and would be compiled once for each algorithm. Four of them, which differ only in how a warp
+// folds 32 states, do not serve min and max. cuda/textbook/row_of.cuh builds these, over elements that all
+// count: ignoring NaN would need a second set of kernels.
 inline constexpr std::string_view kTextbookSum = "sum";
 inline constexpr std::string_view kTextbookExtrema[] = {"min", "max"};
 inline constexpr std::string_view kTextbookMatrixOperator = "matrix_product";

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Backend is what can reduce: a device, or several alike, with a fixed number of slots. A slot has a
-// staging buffer that the host fills, a twin of that buffer in the device's memory if that is not the
-// host's, and a queue of its own (a CUDA stream). All of this is allocated when the backend is made: Start
-// and Wait allocate neither pinned nor device memory. Arrays that lie in a Memory (memory.h) are reduced
-// without staging.
+// A Backend is what reduces arrays: a device, or several of the same kind, with a fixed number of slots. A
+// slot has a staging buffer that the host fills, a twin of that buffer in the device's memory if that is not
+// the host's, and its own queue (a CUDA stream). All of this is allocated when the backend is made: Start and
+// Wait allocate neither pinned nor device memory. Arrays that lie in a Memory (memory.h) are reduced without
+// staging.
 //
-// A caller that must not block starts a slot, goes on, and asks Finished() now and then, or to be told of the
-// end (Notify); a caller that may block just calls Wait.
+// A caller that must not block starts a slot, goes on, and calls Finished() now and then, or asks to be
+// notified of the end (Notify); a caller that may block just calls Wait.
 //
-// All backends give the same bits, unless the reduction names an algorithm: that must be one which Supports
-// allows, and its bits are its own. To write a backend, implement Slot and Backend, and add it to the
-// contract suite in tests/kernels/ (contract_test.cc).
+// All backends give the same bits, unless the reduction names an algorithm: it must be one that Supports
+// allows, and its bits may differ from all others. To write a backend, implement Slot and Backend, and add it
+// to the contract suite in tests/kernels/ (contract_test.cc).
 //
 // Threads: Backend's methods may be called from any thread. A Slot belongs to one caller at a time
 // (server/core/slots/slot_pool.h lends them out); distinct slots are independent.
@@ -42,44 +42,46 @@ struct SlotResult {
   // The state of the range that was started; nullopt after a StartStore, which reduces nothing.
   std::optional<PartialState> state;
   // How long it took to copy the bytes: to the device, or to the memory that a StartStore names. A CPU copies
-  // little else, which counts as reducing: what cuts between pieces divide, and what it leaves to its threads.
+  // little else, which counts as reducing: what cuts between pieces divide, and what it leaves to its
+  // threads.
   absl::Duration copy;
-  absl::Duration kernel;  // from the start of reducing to its end; on a CPU with the waits for its threads
+  absl::Duration kernel;  // from the start of reducing to its end; on a CPU, with the waits for its threads
 };
 
-// A part of an array's bytes, which lies anywhere on the host.
+// A part of an array's bytes, anywhere in the host's memory.
 using HostPiece = std::span<const std::byte>;
 
 class Slot {
  public:
-  // How many pieces one StartPieces takes at most.
+  // The most pieces that one StartPieces takes.
   static constexpr std::size_t kMaxPieces = 1024;
 
   virtual ~Slot() = default;
 
-  // Which of the backend's devices it is a queue of.
+  // The device of the backend whose queue this slot is.
   virtual int device() const { return 0; }
 
-  // Whether what is started is mostly done when Start returns, as on a CPU, whose caches it leaves warm.
+  // Whether started work is mostly done when Start returns, as on a CPU, whose caches it leaves warm.
   virtual bool EndsInStart() const { return true; }
 
   // Where the host writes elements before Start. 16-byte aligned. Not to be touched between Start and
   // Wait.
   virtual std::span<std::byte> staging() = 0;
-  // How many bytes of the host's memory it has taken: the staging buffer, and what else its work needs.
+  // How many bytes of the host's memory the slot has taken: the staging buffer, and whatever else its work
+  // needs.
   virtual std::uint64_t host_bytes() { return staging().size(); }
 
-  // Says for which of the groups that share the backend the slot works from now on: `group` is a number.
-  // Where starts have to queue for the same threads, each group gets the same time of them. Not to be called
-  // from a Start to its Wait. A device that orders its work by itself ignores it.
+  // Sets the group, of those that share the backend, for which the slot works from now on: `group` is a
+  // number. If starts have to queue for the same threads, each group gets the same time on them. Not to be
+  // called between a Start and its Wait. A device that orders its work by itself ignores it.
   virtual void WorkFor(std::uint64_t /*group*/) {}
 
-  // Sets the function that Notify has run. To be called at most once, before the first Start.
+  // Sets the function that Notify causes to run. To be called at most once, before the first Start.
   virtual void NotifyBy(std::function<void()> on_finished) = 0;
 
-  // Has the function given to NotifyBy run once, when what was started is done: on a thread of the device's,
-  // or at once on this one, which may also be too soon where the device cannot tell. It must return soon and
-  // must not touch the slot. A device that fails may never run it: whoever relies on it also has to ask
+  // Has the function given to NotifyBy run once, when the started work is done: on a thread of the device, or
+  // immediately on this one, possibly too soon if the device cannot tell. It must return soon and must not
+  // touch the slot. A device that fails may never run it: a caller that relies on it must also call
   // Finished() now and then. At most once between a Start and its Wait. It costs some microseconds, and a
   // caller that polls Finished() need not call it.
   virtual void Notify() = 0;
@@ -95,37 +97,37 @@ class Slot {
                              std::uint64_t element_count) = 0;
 
   // How many elements one StartFrom can take of `memory` from `byte_offset` on: a positive multiple of
-  // reduction.leaf_elements(). Much more than Capacity where the device reduces them in their place.
+  // reduction.leaf_elements(). Much more than Capacity if the device reduces them in place.
   virtual std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory& memory,
                                      std::uint64_t byte_offset) const = 0;
 
   // As Start, over elements that lie in `memory` from `byte_offset` on (any alignment): 1 to CapacityFrom of
-  // them. The memory is the host's, or of this slot's device. staging() is not used. The memory must live,
-  // and its bytes should stay as they are, until Wait has returned.
+  // them. The memory is the host's, or that of this slot's device. staging() is not used. The memory must
+  // live, and its bytes should stay as they are, until Wait has returned.
   virtual absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
                                  std::uint64_t element_count, const Memory& memory,
                                  std::uint64_t byte_offset) = 0;
 
   // As StartFrom, over elements that lie in several `parts`, one after the other, of any of the backend's
-  // devices: 1 to Capacity of them, which this slot's device fetches. UNIMPLEMENTED where there is one
+  // devices: 1 to Capacity of them, which this slot's device fetches. UNIMPLEMENTED if there is only one
   // device.
   virtual absl::Status StartAcross(const ReductionPlan&, std::uint64_t /*first_element*/,
                                    std::uint64_t /*element_count*/, std::span<const MemoryPart> /*parts*/) {
     return absl::UnimplementedError("this backend has one device");
   }
 
-  // Whether pieces may lie where these bytes of the host do, outside of staging().
+  // Whether pieces may lie in these bytes of the host, outside of staging().
   virtual bool Reads(HostPiece /*bytes*/) const { return false; }
 
   // Whether pieces must stay as they are until Wait has returned. Those in staging() must always.
   virtual bool KeepsPieces() const { return true; }
 
-  // As Start, over elements that lie in 1 to kMaxPieces `pieces`, one after the other: together they have the
+  // As Start, over elements that lie in 1 to kMaxPieces `pieces`, one after the other: together they are the
   // bytes of the elements, and each is a part of staging() or of memory that the slot Reads, at any
-  // alignment. One in staging() has its place there: as many bytes before it as in the pieces before it. The
-  // rest of staging() is the slot's until Wait has returned. The bytes must stay as they are until Wait has
-  // returned, or only until StartPieces has where the slot does not keep pieces; the list need not stay.
-  // UNIMPLEMENTED where the slot reads nothing.
+  // alignment. A piece in staging() has a fixed place there: as many bytes precede it as are in the pieces
+  // before it. The rest of staging() belongs to the slot until Wait has returned. The bytes must stay as they
+  // are until Wait has returned, or only until StartPieces has returned if the slot does not keep pieces; the
+  // list need not stay. UNIMPLEMENTED if the device takes no pieces.
   virtual absl::Status StartPieces(const ReductionPlan&, std::uint64_t /*first_element*/,
                                    std::uint64_t /*element_count*/, std::span<const HostPiece> /*pieces*/) {
     return absl::UnimplementedError("this device takes no pieces");
@@ -136,18 +138,19 @@ class Slot {
   virtual absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                                   std::uint64_t byte_count) = 0;
 
-  // The same of bytes in `pieces`, for which the rules of StartPieces hold: no more than staging() has.
+  // The same for bytes in `pieces`, for which the rules of StartPieces hold: no more bytes than staging()
+  // has.
   virtual absl::Status StartStorePieces(const Memory&, std::uint64_t /*byte_offset*/,
                                         std::span<const HostPiece> /*pieces*/) {
     return absl::UnimplementedError("this device takes no pieces");
   }
 
-  // How many segments one StartSegments can take: at least 1. Their results have memory of the slot's.
+  // How many segments one StartSegments can take: at least 1. Their results lie in the slot's memory.
   virtual std::uint64_t SegmentCapacity(const ReductionPlan& reduction) const = 0;
 
-  // Begins to reduce segments (segments.h), whole ones, 1 to SegmentCapacity of them, which lie one after the
-  // other in staging() from its start on. For reductions that CheckSegments allows. What the cut refers to
-  // must stay as it is until the one WaitSegments that follows each StartSegments that returned OK.
+  // Begins to reduce 1 to SegmentCapacity whole segments (segments.h), which lie one after the other in
+  // staging() from its start on. For reductions that CheckSegments allows. What the cut refers to must stay
+  // as it is until WaitSegments, which must follow exactly once after each StartSegments that returned OK.
   virtual absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) = 0;
 
   // As StartSegments, over elements that lie in `pieces`, for which the rules of StartPieces hold.
@@ -157,14 +160,14 @@ class Slot {
   }
 
   // How many elements the segments of one StartSegmentsFrom can have together: at least CapacityFrom, and
-  // more where the device reduces segments in their place that begin at any element.
+  // more if the device reduces segments in place that begin at any element.
   virtual std::uint64_t SegmentElementsFrom(const ReductionPlan& reduction, const Memory& memory,
                                             std::uint64_t byte_offset) const {
     return CapacityFrom(reduction, memory, byte_offset);
   }
 
-  // As StartSegments, over elements that lie in `memory` from `byte_offset` on, as StartFrom has it: all
-  // segments together have at most SegmentElementsFrom elements.
+  // As StartSegments, over elements that lie in `memory` from `byte_offset` on, under the rules of StartFrom:
+  // all segments together have at most SegmentElementsFrom elements.
   virtual absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut,
                                          const Memory& memory, std::uint64_t byte_offset) = 0;
 
@@ -173,7 +176,7 @@ class Slot {
   virtual bool Finished() = 0;
 
   // Blocks until the range is reduced. UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL if it refused
-  // this work alone, and goes on.
+  // only this work, and continues to serve.
   virtual absl::StatusOr<SlotResult> Wait() = 0;
 
   // The same after StartSegments.
@@ -187,18 +190,19 @@ class Backend {
   virtual std::string name() const = 0;    // "cpu", "cuda" or "simt"
   virtual std::string device() const = 0;  // "cpu", "cuda:0 NVIDIA H200" or "cuda:0,cuda:1 NVIDIA H200"
 
-  // How many devices there are; slots and memories have their numbers, from 0 on. Each has slots.
+  // How many devices there are; slots and memories name them by number, from 0 on. Each has slots.
   virtual int devices() const { return 1; }
 
-  // Whether slots can reduce by this algorithm; always so for kAuto.
+  // Whether slots can reduce with this algorithm; always true for kAuto.
   virtual bool Supports(Algorithm algorithm) const { return algorithm == Algorithm::kAuto; }
 
   virtual std::span<const std::unique_ptr<Slot>> slots() = 0;
 
   // The device reads `bytes` until the Memory is destroyed. It may do so once RegisterNext has returned
-  // false. Until then the caller may do other things between two parts, each of which takes some 6 ms, and 45
-  // where nobody has touched its pages. The bytes must stay mapped, and never shrink. Those that the system
-  // does not let be registered are copied by way of the driver's own buffers: slower, but the same bits.
+  // false. Until then the caller may do other things between two parts, each of which takes some 6 ms, or 45
+  // if its pages have never been touched. The bytes must stay mapped, and never shrink. Bytes that the system
+  // does not allow to be registered are copied through the driver's own buffers: this is slower, but gives
+  // the same bits.
   virtual absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes) = 0;
   // Registers all of it at once.
   absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) {
@@ -211,47 +215,48 @@ class Backend {
     return memory;
   }
 
-  // Whether slots read pieces only where OpenPieces has opened memory to them: those of a GPU.
+  // Whether slots read pieces only in memory that OpenPieces has opened to them: true for those of a GPU.
   virtual bool opens_pieces() const { return false; }
 
-  // Has slots take pieces that lie in `bytes` of the host (Slot::StartPieces), whole pages, which must stay
-  // mapped until the backend is destroyed. At most once, before any slot is used. UNIMPLEMENTED where there
-  // is nothing to open; RESOURCE_EXHAUSTED where the system does not let it read that many bytes.
+  // Lets slots take pieces that lie in `bytes` of the host (Slot::StartPieces). These are whole pages, which
+  // must stay mapped until the backend is destroyed. At most once, before any slot is used. UNIMPLEMENTED if
+  // there is nothing to open; RESOURCE_EXHAUSTED if the system does not let the device read so many bytes.
   virtual absl::Status OpenPieces(std::span<const std::byte>) {
     return absl::UnimplementedError("this device opens no memory for pieces");
   }
 
-  // Opens device memory of another process. INVALID_ARGUMENT (BAD_MEMORY) where no device knows such
-  // memory, or the range is not within it; UNIMPLEMENTED (UNSUPPORTED_MEMORY) where devices have no such
-  // thing. While it is open the memory stays, even if the other process ends.
+  // Opens device memory of another process. INVALID_ARGUMENT (BAD_MEMORY) if no device knows this memory, or
+  // the range is not within it; UNIMPLEMENTED (UNSUPPORTED_MEMORY) if the backend's devices do not have such
+  // memory. The memory stays while it is open, even if the other process ends.
   virtual absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) = 0;
 
-  // Memory of one of the devices for arrays that stay. RESOURCE_EXHAUSTED where it has less.
+  // Allocates memory of one of the devices for arrays that stay. RESOURCE_EXHAUSTED if it has less.
   virtual absl::StatusOr<std::unique_ptr<Memory>> Allocate(int device, std::uint64_t bytes) = 0;
 
-  // OK until the device has failed in a way that only a new process mends. Cheap; poll it.
+  // OK until the device has failed in a way that only a new process can repair. Cheap; poll it.
   virtual absl::Status fault() const = 0;
 
-  // What the driver tells of each device now; nothing where there is none. May take as long as the driver
-  // likes, also for ever: for a thread that nobody waits for.
+  // What the driver reports about each device now; nothing if there is no driver. May take as long as the
+  // driver likes, even forever: call it on a thread that nobody waits for.
   virtual std::vector<DeviceTelemetry> Telemetry() { return {}; }
 };
 
 struct BackendOptions {
   int slots = 8;  // of each device
-  // A multiple of 64 KiB, at least 64 KiB; 0 for what suits the device: large buffers for a bus, small ones
-  // that stay in a core's cache for the CPU.
+  // A multiple of 64 KiB, at least 64 KiB; 0 for a size that suits the device: large buffers for a bus, small
+  // ones that stay in a core's cache for the CPU.
   std::size_t slot_bytes = 0;
-  // How many threads the CPU backend has: one per core for 0. Start reduces on the calling thread, whose
+  // How many threads the CPU backend has: 0 for one per core. Start reduces on the calling thread, whose
   // cache holds the bytes, for inline_time at most, and hands the rest to those threads; while groups compete
-  // for them and a quarter of them are busy, a group that is not far behind stays on its own for some
+  // for them and a quarter of them are busy, a group that is not far behind stays on its own thread for some
   // milliseconds (docs/adr/0122).
   int threads = 0;
   absl::Duration inline_time = absl::Microseconds(200);
 };
 
-// Reduces `data` (a whole number of elements, any alignment) on the calling thread. Every backend must give
-// these bits. The server also calls it for arrays below the crossover (server/core/slots/crossover.h).
+// Reduces `data` (a whole number of elements, any alignment) on the calling thread. Every backend must
+// produce these bits. The server also calls it for arrays below the crossover
+// (server/core/slots/crossover.h).
 PartialState ReduceOnHost(const ReductionPlan& reduction, std::uint64_t first_element,
                           std::span<const std::byte> data);
 

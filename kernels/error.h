@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statuses that programs can read: a code, a sentence for people, and a reason with metadata that the
-// server sends on as google.rpc.ErrorInfo. Messages name the field and the limit, never a path, an
-// address or memory content.
+// Statuses that programs can read: a code, a sentence for people, and a reason with metadata that the server
+// sends on as google.rpc.ErrorInfo. Messages name the field and the limit, never a path, an address or the
+// contents of memory.
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shape of the canonical order: how a leaf is cut into lanes. proto/leaf.h says how an array is cut into
-// leaves. Part of the v1 API; docs/canonical-order.md is its specification.
+// leaves. This is part of the v1 API; docs/canonical-order.md is its specification.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kTreeLevels = 64;
 // The binary logarithm of a power of two.
 constexpr std::uint32_t Log2(std::uint32_t x) { return x == 1 ? 0 : 1 + Log2(x / 2); }
 
-// How many of a leaf's first `count` elements a lane has, where a vector has 2^vector_level elements.
+// How many of a leaf's first `count` elements a lane has, if a vector has 2^vector_level elements.
 WARPFOLD_FN std::uint32_t PresentInLane(std::uint32_t count, std::uint32_t lane, std::uint32_t vector_level) {
   constexpr std::uint32_t kLaneLevel = Log2(kLanes);
   const std::uint32_t row_level = vector_level + kLaneLevel;

@@ -5,7 +5,7 @@
 // device memory of another process, or device memory of this process. A Backend creates it (backend.h), and
 // its slots reduce it.
 //
-// Threads: constant once all of it is registered; freely shared. Must be destroyed before its backend.
+// Threads: immutable once all of it is registered; freely shared. Must be destroyed before its backend.
 #pragma once
 
 #include <array>
@@ -28,15 +28,15 @@ class Memory {
   // The address as the device sees it. Only the backend may dereference it, unless host_can_read().
   const std::byte* data() const { return bytes_.data(); }
   bool host_can_read() const { return host_can_read_; }
-  // The device that holds the bytes, whose slots alone may be started on them. None if the host holds them:
-  // then slots of every device may be.
+  // The device that holds the bytes; only its slots may be started on them. None if the host holds them: then
+  // slots of every device may be started.
   std::optional<int> device() const { return host_can_read_ ? std::nullopt : std::optional(device_); }
 
   // Registers the next part with the device (Backend::BeginRegister); false once there is none left, or the
-  // system has refused one. One caller at a time, before anybody else has the memory.
+  // system has refused one. Only one caller at a time, before anybody else has the memory.
   virtual absl::StatusOr<bool> RegisterNext() { return false; }
   // Has the device forget one of these parts; false once there is none left. The destructor does so with all
-  // that are left, which takes long where there are many. One caller, when nobody else has the memory.
+  // the remaining ones, which takes long if there are many. Only one caller, when nobody else has the memory.
   virtual bool UnregisterNext() { return false; }
 
  protected:
@@ -57,14 +57,14 @@ struct MemoryPart {
 };
 
 // A part of an allocation that another process made on the device and handed out: a cudaIpcMemHandle_t and
-// where in the allocation the part lies.
+// the place of the part in the allocation.
 struct ProcessMemory {
   static constexpr std::size_t kHandleBytes = 64;
-  // cudaDeviceGetPCIBusId writes 13, its zero included.
+  // cudaDeviceGetPCIBusId writes 13, including the terminating zero.
   static constexpr std::size_t kBusIdBytes = 32;
   std::array<std::byte, kHandleBytes> handle = {};
-  // Which GPU has the memory, as text that a zero ends; empty where nobody has said so. A handle does not
-  // tell: each GPU opens it that reaches the memory of the one that has it.
+  // The GPU that has the memory, as zero-terminated text; empty if nobody has named it. A handle does not
+  // tell: every GPU that reaches the memory of the one that has it can open it.
   std::array<char, kBusIdBytes> pci_bus_id = {};
   std::uint64_t byte_offset = 0;
   std::uint64_t byte_count = 0;

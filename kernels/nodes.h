@@ -16,7 +16,7 @@ struct NodePosition {
   friend bool operator==(NodePosition a, NodePosition b) = default;
 };
 
-// A range has at most two maximal subtrees of each level, and levels are fewer than 64.
+// A range has at most two maximal subtrees of each level, and there are fewer than 64 levels.
 inline constexpr int kMaxStateNodes = 2 * 64;
 
 // The positions of the maximal complete subtrees of leaves [first, first + count), in order.

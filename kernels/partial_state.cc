@@ -20,8 +20,8 @@ absl::Status BadState(absl::string_view message) {
 
 // Reads and combines the states of one kind of operators: of those that keep a state at each node (by_node),
 // or of those that keep one for the range. In a node both lie side by side, the first kind before the second
-// (BoundOperator::state_offset); a partial state keeps them apart. The functions below take the states of
-// this kind alone, one operator's after the other's.
+// (BoundOperator::state_offset); a partial state keeps them apart. The functions below take only the states
+// of this kind, one operator's after the other's.
 class StateBlock {
  public:
   StateBlock(const ReductionPlan& reduction, bool by_node)
@@ -33,7 +33,7 @@ class StateBlock {
     }
   }
 
-  // Refuses states that no elements [first, first + count) could have given.
+  // Rejects states that no elements [first, first + count) could have given.
   absl::Status Check(const std::byte* states, std::uint64_t first, std::uint64_t count) const {
     const auto operators = reduction_.operators();
     for (std::size_t i = 0; i < operators.size(); ++i) {
@@ -65,7 +65,7 @@ class StateBlock {
 };
 
 absl::Status OverflowError(absl::string_view op, bool wraps) {
-  // An operator that wraps was not asked to, or else it would have.
+  // An operator that can wrap was not asked to, otherwise it would have done so.
   const absl::string_view advice = wraps ? "; overflow_policy WRAP would answer it modulo 2^bits" : "";
   return Error(absl::StatusCode::kOutOfRange, reason::kOverflow,
                absl::StrCat(op, ": the exact value does not fit 64 bits", advice),
@@ -211,9 +211,9 @@ absl::Status PartialState::Append(const PartialState& right) {
   return absl::OkStatus();
 }
 
-// The state of the whole range. At nodes it is that of the smallest complete tree over the range, absent
-// nodes left out: nodes that are right children fold from the left, then nodes that are left children from
-// the right.
+// The state of the whole range. For states at nodes it is that of the smallest complete tree over the range,
+// without absent nodes: nodes that are right children fold from the left, then nodes that are left children
+// from the right.
 std::vector<std::byte> PartialState::Fold(std::size_t op_index) const {
   const BoundOperator& op = reduction_.operators()[op_index];
   std::vector<std::byte> value(op.state_bytes);

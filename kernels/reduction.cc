@@ -44,7 +44,7 @@ absl::Status Unsupported(absl::string_view op, absl::string_view message) {
                {{"operator", std::string(op)}});
 }
 
-// Whether the spec's algorithm can serve the operator; always so for kAuto.
+// Whether the spec's algorithm can serve the operator; always true for kAuto.
 absl::Status CheckAlgorithm(const ReductionSpec& spec, absl::string_view name, const OperatorEntry& entry) {
   if (spec.algorithm == Algorithm::kAuto) return absl::OkStatus();
   const absl::string_view algorithm = AlgorithmName(spec.algorithm);
@@ -78,7 +78,7 @@ bool AnyHas(std::span<const BoundOperator> operators, Property has) {
                      [&has](const BoundOperator& op) { return has(*op.entry); });
 }
 
-// The operators that have the property over some elements: "variance, stddev and describe".
+// The operators that have the property over some elements, for example "variance, stddev and describe".
 template <class Property>
 std::string NamesOfAll(Property has) {
   const auto any = [&has](std::span<const OperatorEntry> entries) {
@@ -107,8 +107,8 @@ absl::Status CheckDdof(double ddof, std::span<const BoundOperator> operators) {
   return BadHeader("ddof", absl::StrCat("only for ", NamesOfAll(takes)));
 }
 
-// A policy says what to do in a case. Where the case cannot arise it changes nothing; where it can, and an
-// operator does not follow the policy, that must not pass unnoticed.
+// A policy says what to do in a certain case. If the case cannot arise, the policy changes nothing; if it
+// can, and an operator does not follow the policy, that must not go unnoticed.
 absl::Status CheckPolicies(const ReductionSpec& spec, std::span<const BoundOperator> operators) {
   const auto keeps_nan = [](const OperatorEntry& entry) { return !entry.ignores_nan; };
   if (spec.ignore_nan && AnyHas(operators, keeps_nan)) {

@@ -14,19 +14,19 @@
 
 namespace warpfold::kernels {
 
-// Where the results of one operator go: a column of 8-byte values for each of its fields, then those of the
-// index and the end index, if it has them.
+// Where the results of one operator go: a column of 8-byte values for each of its fields, then columns for
+// the index and the end index, if it has them.
 struct SegmentOut {
   std::uint64_t* values = nullptr;
-  std::uint64_t stride = 0;         // values from a column to the next one
+  std::uint64_t stride = 0;         // values from one column to the next
   std::uint32_t index_columns = 0;  // 0, 1 or 2
-  // The true type of integers that a backend reads as 64-bit ones; 0 bits where it is the element type.
+  // The true type of integers that a backend reads as 64-bit ones; 0 bits if it is the element type.
   struct {
     std::uint32_t bits = 0;
     bool is_signed = false;
     bool is_bool = false;
   } element;
-  std::uint8_t* errors = nullptr;  // an Outcome::Error for each segment; written only where there is one
+  std::uint8_t* errors = nullptr;  // an Outcome::Error for each segment; written only if there is one
 };
 
 template <Operator Op>
@@ -50,7 +50,7 @@ template <class Op>
 concept BitwiseOperator =
     IntegerElement<typename Op::Element> && std::derived_from<Op, Bitwise<typename Op::Element> >;
 
-// Whether the operator's result, or that of the field, has no more bits than the element.
+// Whether the operator's result, or this field of it, has no more bits than the element.
 template <class Op>
 WARPFOLD_FN bool IsNarrow(const Op& op, std::uint32_t field) {
   if constexpr (BitwiseOperator<Op> || EndOperator<Op>) {
@@ -69,8 +69,8 @@ WARPFOLD_FN std::uint64_t Narrowed(std::uint64_t value, std::uint32_t bits, bool
   return value << unused >> unused;
 }
 
-// Writes the results of segment `segment`, of `count` elements; false if they are an error, which is then
-// written too, and the results are zeros without a place.
+// Writes the results of segment `segment`, of `count` elements; false if there is an error, which is then
+// written too, and the results are zeros and no index.
 template <Operator Op>
 WARPFOLD_FN bool FinishSegment(const Op& op, const typename Op::State& state, std::uint64_t count,
                                std::uint64_t segment, const SegmentOut& out) {

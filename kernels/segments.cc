@@ -16,8 +16,8 @@
 namespace warpfold::kernels {
 namespace {
 
-// A result of the operator, which shows what all of them have: that of an array of one element, which is 0,
-// and for which every operator has a result. It is kept, since a layout is made for each start of a slot.
+// A result of the operator, which shows what all its results have: that of an array of one element, 0, for
+// which every operator has a result. It is kept, since a layout is made for each start of a slot.
 const OperatorValue& ExampleOf(const ReductionPlan& reduction, std::size_t op) {
   static std::mutex mutex;
   static auto* const known = new std::map<const OperatorEntry*, OperatorValue>;

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segmented reductions: an array is cut into consecutive segments, and each of them is reduced as an array of
-// its own, with indices and a canonical tree that begin at its first element, wherever that lies in memory.
-// So the bits are those of one reduction for each segment. Operators over scalars only.
+// Segmented reductions: an array is cut into consecutive segments, and each of them is reduced as a separate
+// array, with indices and a canonical tree that begin at its first element, wherever that lies in memory. So
+// the bits are those of a separate reduction for each segment. Only operators over scalars are allowed.
 //
-// Results are columns of 8-byte values, one value for each segment: int64, uint64 or double as the operator's
-// result is; 0 or 1 where it is a bool. Operators with several fields have a column for each of them;
+// Results are columns of 8-byte values, one value for each segment: int64, uint64 or double, whichever the
+// operator's result is; 0 or 1 if it is a bool. Operators with several fields have a column for each of them;
 // argmin, argmax and max_subarray_sum have one more for the index, relative to the segment, and
-// max_subarray_sum one for the end index. An index that is not there is 2^64 - 1.
+// max_subarray_sum one for the end index. A missing index is 2^64 - 1.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +23,15 @@
 
 namespace warpfold::kernels {
 
-// A slot has memory for results of segments that is its bytes divided by this: enough for a value for every
-// 32 bytes of elements.
+// A slot's memory for results of segments is its bytes divided by this: enough for one value for every 32
+// bytes of elements.
 inline constexpr std::size_t kSegmentResultShare = 4;
 
 // How an array is cut. Refers to memory that the caller keeps.
 struct SegmentCut {
   std::uint64_t segment_count = 0;
-  std::uint64_t length = 0;                     // elements of each segment, where `lengths` is empty
-  std::span<const std::uint64_t> lengths = {};  // elements of each segment, of which 0 is one, too; or empty
+  std::uint64_t length = 0;                     // elements of each segment, if `lengths` is empty
+  std::span<const std::uint64_t> lengths = {};  // elements of each segment, 0 being allowed; or empty
 
   std::uint64_t LengthOf(std::uint64_t segment) const { return lengths.empty() ? length : lengths[segment]; }
   std::uint64_t ElementCount() const;
@@ -42,11 +42,11 @@ struct SegmentColumn {
 
   std::size_t op = 0;  // in the order of the reduction's operators
   What what = What::kValue;
-  std::size_t field = 0;  // of a value, where the operator has several
+  std::size_t field = 0;  // of a value, if the operator has several
   Scalar::Kind kind = Scalar::Kind::kUint64;
 };
 
-// A segment that has no result of operator `op`: its values are 0 and its indices 2^64 - 1.
+// A segment for which operator `op` has no result: its values are 0 and its indices 2^64 - 1.
 struct SegmentError {
   std::uint64_t segment = 0;
   std::size_t op = 0;
@@ -55,8 +55,8 @@ struct SegmentError {
   friend bool operator==(const SegmentError& a, const SegmentError& b) = default;
 };
 
-// The columns of a reduction, in the order in which results have them: those of the first operator first, of
-// each the values, then the index and the end index.
+// The columns of a reduction, in the order in which results have them: those of the first operator first, and
+// for each operator the values, then the index and the end index.
 class SegmentLayout {
  public:
   explicit SegmentLayout(const ReductionPlan& reduction);
@@ -73,7 +73,7 @@ class SegmentLayout {
   std::vector<std::uint32_t> index_columns_;
 };
 
-// INVALID_ARGUMENT (BAD_HEADER) for reductions that have no segments: over matrices, or by one of the
+// INVALID_ARGUMENT (BAD_HEADER) for reductions that have no segments: over matrices, or with one of the
 // textbook's algorithms.
 absl::Status CheckSegments(const ReductionPlan& reduction);
 

@@ -25,8 +25,8 @@ inline constexpr std::uint32_t kMaxMatrixDimension = 32;
 // Operators over square matrices know their dimension at compile time up to this one.
 inline constexpr std::uint32_t kMaxFixedDimension = 8;
 
-// Operators over whole matrices are tabled by shape: d x d matrices at index d, all larger ones behind, 1 x 2
-// ones at the last.
+// Operators over whole matrices are tabled by shape: d x d matrices at index d, all larger ones at the next,
+// 1 x 2 ones at the last.
 inline constexpr std::uint32_t kLargeIndex = kMaxFixedDimension + 1;
 inline constexpr std::uint32_t kPairIndex = kLargeIndex + 1;
 inline constexpr std::uint32_t kWholeShapes = kPairIndex + 1;
@@ -85,7 +85,7 @@ struct Outcome {
 
   Scalar value = {};
   std::uint64_t index = kNoIndex;      // argmin, argmax, max_subarray_sum: of the first element
-  std::uint64_t end_index = kNoIndex;  // max_subarray_sum: of the element behind the last one
+  std::uint64_t end_index = kNoIndex;  // max_subarray_sum: of the element after the last one
   Error error = Error::kNone;
 };
 

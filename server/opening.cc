@@ -19,19 +19,19 @@ namespace {
 
 constexpr char kOwnExecutable[] = "/proc/self/exe";
 
-// What all slots have of the host's memory, tables and all.
+// How much of the host's memory all slots have, including tables.
 std::uint64_t HostBytes(kernels::Backend& backend) {
   std::uint64_t bytes = 0;
   for (const auto& slot : backend.slots()) bytes += slot->host_bytes();
   return bytes;
 }
 
-// How much of arrays all slots hold at once.
+// How many bytes of arrays all slots hold at once.
 std::size_t SlotBytes(kernels::Backend& backend) {
   return backend.slots().size() * backend.slots().front()->staging().size();
 }
 
-// What the pages and the memory socket may open while the server serves.
+// How many descriptors the pages and the memory socket may open while the server serves.
 std::size_t OtherDescriptors(const Flags& flags) {
   return (flags.admin_listen.empty() ? 0 : HttpServer::kDescriptors) +
          (flags.memory_socket.empty() ? 0 : MemorySocket::Descriptors(flags.memory_socket_users.size()));
@@ -50,7 +50,8 @@ Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
 
 absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
   if (flags.resident_bytes == 0) return absl::OkStatus();
-  // Memory of the host is taken at once: a system that has less of it would end the process, and not say why.
+  // Memory of the host is taken immediately: a system that has less of it would kill the process without
+  // saying why.
   const std::uint64_t available = AvailableMemory();
   if (service.backend.name() != "cuda" && flags.resident_bytes > available) {
     return absl::InvalidArgumentError(absl::StrCat(available >> 20, " MiB of memory are available"));

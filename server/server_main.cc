@@ -46,22 +46,22 @@ namespace {
 
 constexpr int kDrained = 0;
 constexpr int kBadFlags = 2;
-constexpr int kNotThere = 3;  // the device, memory or address that the flags ask for; it may come
+constexpr int kNotThere = 3;  // the device, memory or address that the flags name; it may come
 constexpr int kDeviceFailed = 4;
 
 // How long the answers to calls in progress may take once the device has failed.
 constexpr absl::Duration kLastReports = absl::Milliseconds(250);
-// How long the process may take to put away what it has when nobody is served any more: a driver, or the file
-// system of a key, may hang.
+// How long the process may take to clean up when nobody is served anymore: a driver, or the file system of a
+// key, may hang.
 constexpr absl::Duration kPuttingAway = absl::Seconds(5);
 // How long a drain may last beyond --drain_seconds. Within that time a device or a thread that hangs is
-// noticed, which is another end.
+// noticed, which ends the process in another way.
 constexpr absl::Duration kLongestEnd = absl::Seconds(20);
-// How long the start waits for whoever reads standard output.
+// How long the start waits for the reader of standard output.
 constexpr absl::Duration kReadersTime = absl::Milliseconds(250);
 constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
 
-// Tells several observers of each call.
+// Notifies several observers of each call.
 class Observers : public CallObserver {
  public:
   void Add(CallObserver* observer) { observers_.push_back(observer); }
@@ -77,7 +77,7 @@ class Observers : public CallObserver {
   std::vector<CallObserver*> observers_;
 };
 
-// Says the line that those who started the process wait for. It is the first line if somebody reads it, and
+// Writes the line that those who started the process wait for. It is the first line if somebody reads it, and
 // nothing waits for long if nobody does.
 void SayReady(LogQueue& output, const RpcServer& server, const Admin* admin, const Service& service,
               const MemoryBudget& memory) {
@@ -99,8 +99,8 @@ void SayReady(LogQueue& output, const RpcServer& server, const Admin* admin, con
                    absl::ToInt64Milliseconds(warm_up.others_took), " ms"));
 }
 
-// The flags that the device could not be opened with: of those that say how much of it is wanted, the ones
-// that were given.
+// The flags with which the device could not be opened: of those that say how much of it is wanted, only the
+// ones that were given.
 std::string DeviceFlags(const Flags& flags, const absl::Status& why) {
   std::string text = absl::StrCat("--device=", flags.device);
   if (!absl::IsResourceExhausted(why)) return text;
@@ -112,7 +112,7 @@ std::string DeviceFlags(const Flags& flags, const absl::Status& why) {
   return text;
 }
 
-// Says why the server does not start, and returns the exit code. Nothing that hangs holds up the end.
+// Says why the server does not start, and returns the exit code. Nothing that hangs delays the end.
 int Refuse(ProcessEnd& end, int exit_code, absl::string_view why) {
   Log(LogLevel::kCritical, why);
   end.Unwatch();  // what was watched may be gone from now on
@@ -145,18 +145,19 @@ void ReloadChangedFiles(RpcServer& server, TlsRenewal& tls_renewal, AllowFile& a
   tls_renewal.WarnOfExpiry();
 }
 
-// Ends the process where the device does not reduce.
+// Ends the process if the device does not reduce.
 Crossovers MeasureCrossovers(const Flags& flags, Service& service) {
   absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(service.backend, service.clock);
   if (crossovers.ok()) return *std::move(crossovers);
   Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
-  // Whatever frees the device's memory would wait for it.
+  // Anything that frees the device's memory would wait for the device.
   FlushLog();
   std::_Exit(kNotThere);
 }
 
-// What is done now and then from before the server is ready until it is drained: clients go on sending what
-// they have begun. A thread that there is not must be missed before anybody counts on the server.
+// Work that is done now and then, from before the server is ready until it is drained: clients continue to
+// send what they have begun. A thread that cannot be made must be noticed before anybody relies on the
+// server.
 class Upkeep {
  public:
   Upkeep(CallLog& call_log, const MemoryBudget& memory, const Clock& clock)
@@ -195,7 +196,7 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   if (tls->has_value()) tls_renewal.Used(**tls);
   absl::StatusOr<std::unique_ptr<Admin>> admin = OpenAdmin(flags);
   if (!admin.ok()) return RefuseFor(end, admin.status());
-  // A system that has less memory would end the process, and not say why.
+  // A system that has less memory would kill the process without saying why.
   if (absl::Status status = CheckSlots(flags, AvailableMemory()); !status.ok()) return RefuseFor(end, status);
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
   if (!backend.ok()) {
@@ -231,7 +232,8 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   end.Watch([&] {
     if ((*server)->faulted()) EndAfterFault(**server, memory_socket->get());
   });
-  // Before the pages read anything: where there is no thread for it, what they read goes before they do.
+  // This comes before the pages read anything: if there is no thread for it, what they read is destroyed
+  // before they are.
   std::optional<PeriodicThread> file_watcher;
   if (tls->has_value() || !flags.allow.empty()) {
     file_watcher.emplace([&] { ReloadChangedFiles(**server, tls_renewal, allow_file, service.clock()); });
@@ -245,11 +247,11 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   SayReady(output, **server, admin->get(), service, *memory);
   Serve(end, flags, **server, call_log, upkeep);
   admin->reset();          // before what the pages read
-  memory_socket->reset();  // its file goes, even if a file that is looked at hangs
+  memory_socket->reset();  // its file is removed, even if reading a watched file hangs
   return kDrained;
 }
 
-// As Run, also where a thread cannot be made.
+// Like Run, also if a thread cannot be made.
 int RunOrRefuse(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend& open_backend) {
   try {
     return Run(end, output, flags, open_backend);

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A leaf's elements to one state per lane: columns from the first row to the last, then the columns of each
-// lane in pairs (docs/canonical-order.md), written so that the compiler vectorises over columns.
+// Reduces a leaf's elements to one state per lane: columns from the first row to the last, then the columns
+// of each lane in pairs (docs/canonical-order.md), written so that the compiler vectorises over columns.
 //
-// Compiled once per instruction set, each time in a namespace of its own: WARPFOLD_ISA.
+// Compiled once per instruction set, each time in a separate namespace: WARPFOLD_ISA.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ template <class T>
 inline constexpr std::uint32_t kColumns = kRowBytes / sizeof(T);
 
 // Folds a leaf's elements into one state per column: column j takes elements j, j + kColumns, ... in order,
-// or is the identity if there are none. Row by row, in the order of memory, though the states of all columns
-// fill more registers than there are: prefetchers do not follow a walk down the columns, which gave a fifth
-// of the memory's bandwidth. lift(x, row, column) makes a state of an element.
+// or is the identity if there are none. It goes row by row, in the order of memory, although the states of
+// all columns need more registers than there are: prefetchers do not follow a walk down the columns, which
+// reached only a fifth of the memory's bandwidth. lift(x, row, column) makes a state of an element.
 template <class T, class State, class Lift, class Combine>
 inline __attribute__((always_inline)) void SweepRows(const std::byte* data, std::uint64_t count,
                                                      const State& identity, const Lift& lift,

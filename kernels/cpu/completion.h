@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of what a slot has other threads do: whether it has come, who waits for it, and who is told.
+// The end of the work that a slot gives to other threads: whether it has come, who waits for it, and who is
+// notified.
 //
-// Threads: End is called by a thread of the pool, all else by the slot's caller.
+// Threads: End is called by a thread of the pool, everything else by the slot's caller.
 #pragma once
 
 #include <condition_variable>
@@ -17,9 +18,9 @@ class Completion {
  public:
   void NotifyBy(std::function<void()> on_finished) { on_finished_ = std::move(on_finished); }
 
-  // The work begins, of which no other thread knows yet.
+  // The work begins; no other thread knows about it yet.
   void Begin() { runs_ = true; }
-  // The work has ended. What the thread wrote before, those who waited see.
+  // The work has ended. Those who waited see what the thread wrote before.
   void End() {
     {
       const std::lock_guard lock(mutex_);
@@ -30,7 +31,7 @@ class Completion {
     on_finished_();
   }
 
-  // Has on_finished called once, at the end of the work, or now if there is none that runs.
+  // Has on_finished called once, at the end of the work, or now if no work is running.
   void Notify() {
     {
       const std::lock_guard lock(mutex_);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kLowerHalf = 0xffffffff;
 
-// Products of matrices take the longer the larger these are.
+// Products of matrices take longer the larger the matrices are.
 std::uint64_t AssumedPicoseconds(const ReductionPlan& reduction) {
   const std::uint64_t rows = std::max<std::uint64_t>(reduction.spec().shape.rows, 4);
   return kAssumedPicoseconds * reduction.operators().size() * rows / 4;
@@ -20,7 +20,7 @@ std::uint64_t AssumedPicoseconds(const ReductionPlan& reduction) {
 
 }  // namespace
 
-// What the time depends on. An entry is of one operator over one element type.
+// What the time depends on. An entry is for one operator over one element type.
 std::uint64_t Costs::KeyOf(const ReductionPlan& reduction) {
   const ReductionSpec& spec = reduction.spec();
   std::size_t hash = absl::HashOf(spec.shape.entries(), spec.ignore_nan, spec.modulus.has_value());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long reductions take on this CPU, as measured while it serves: between a sum of float32 and sixteen
-// slow operators lies a factor of thousands for the same bytes.
+// How long reductions take on this CPU, as measured while it serves: for the same bytes, the times of a sum
+// of float32 and of sixteen slow operators differ by a factor of thousands.
 //
 // Threads: any.
 #pragma once
@@ -19,17 +19,17 @@ namespace warpfold::kernels::cpu {
 
 class Costs {
  public:
-  // Notes that one thread took `took` for `bytes`. A call at most doubles the time that is known for a byte:
-  // now and then a thread has to wait for its core, and takes a hundred times as long.
+  // Notes that one thread took `took` for `bytes`. A call at most doubles the known time for a byte: now and
+  // then a thread has to wait for its core, and then takes a hundred times as long.
   void Learn(const ReductionPlan& reduction, std::chrono::nanoseconds took, std::uint64_t bytes);
 
-  // How many bytes one thread reduces in `time`, as far as is known. At first what slow operators would take
-  // is assumed.
+  // How many bytes one thread reduces in `time`, as far as is known. Before any measurement, the time that
+  // slow operators would take is assumed.
   std::uint64_t BytesIn(const ReductionPlan& reduction, std::chrono::nanoseconds time) const;
 
  private:
   // Reductions that share an entry overwrite each other. The lower half of an entry is the picoseconds for a
-  // byte, at least 1. The upper half is of the key of the reduction that wrote it last.
+  // byte, at least 1. The upper half is that of the key of the reduction that wrote it last.
   static constexpr std::size_t kEntries = 256;
 
   static std::uint64_t KeyOf(const ReductionPlan& reduction);

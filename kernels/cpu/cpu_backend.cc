@@ -31,8 +31,8 @@
 namespace warpfold::kernels::cpu {
 namespace {
 
-// Slots of at least one huge page get such pages where the system has them: with those of 4 KiB, finding
-// pages took a fifth of the memory's bandwidth.
+// Slots of at least one huge page get huge pages if the system has them: with pages of 4 KiB, finding pages
+// took a fifth of the memory's bandwidth.
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kHugePageBytes = 2 << 20;
 
@@ -52,7 +52,7 @@ struct Shared {
   ThreadPool pool;
 };
 
-// The host's own memory, or what it allocated.
+// The host's own memory, or memory that this object allocated.
 class CpuMemory : public Memory {
  public:
   explicit CpuMemory(std::span<const std::byte> bytes) : Memory(bytes, true), owned_(nullptr, std::free) {}
@@ -79,8 +79,8 @@ class CpuSlot : public Slot {
   std::size_t bytes() const { return bytes_; }
   bool has_memory() const { return memory_ != nullptr && results_ != nullptr; }
 
-  // Has the system find the pages now: it may have promised more memory than it has, and whoever asks for
-  // too much should learn it at start, not while users wait.
+  // Makes the system find the pages now: it may have promised more memory than it has, and anybody who asks
+  // for too much should learn that at start, not while users wait.
   void TouchMemory() {
     std::memset(memory_.get(), 0, bytes_);
     std::fill_n(results_.get(), ResultCount(), 0);
@@ -104,7 +104,7 @@ class CpuSlot : public Slot {
     return absl::OkStatus();
   }
 
-  // What this thread has in its cache it reduces where it lies; what it leaves to others is copied.
+  // This thread reduces bytes in its cache where they lie; what it leaves to other threads is copied.
   bool Reads(HostPiece) const override { return true; }
   bool KeepsPieces() const override { return false; }
 
@@ -151,7 +151,7 @@ class CpuSlot : public Slot {
     return absl::OkStatus();
   }
 
-  // A slot's bytes are in this core's cache, and few.
+  // A slot's bytes are few, and in this core's cache.
   absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
     const HostPiece staged = staging().first(byte_count);
@@ -191,8 +191,8 @@ class CpuSlot : public Slot {
     return {results_.get(), results_ != nullptr ? ResultCount() : 0};
   }
 
-  // Where the bytes of a Start lie: in pieces, of which staging() is one, that need not stay; or in memory
-  // that does.
+  // Where the bytes of a Start lie: in pieces, such as staging(), that need not stay; or in memory that does
+  // stay.
   enum class Source : std::uint8_t { kPieces, kMemory };
 
   void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t element_count,
@@ -204,7 +204,7 @@ class CpuSlot : public Slot {
     RunTasks(reduction, bytes, source, source == Source::kPieces && Yields());
   }
 
-  // Of one message there may be hundreds of Starts, so that none of them keeps to this thread for long.
+  // There may be hundreds of Starts for one message, so none of them stays on this thread for long.
   void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut,
                       std::span<const HostPiece> pieces, Source source) {
     work_ = Work::kSegments;
@@ -213,10 +213,11 @@ class CpuSlot : public Slot {
     RunTasks(reduction, cut.ElementCount() * reduction.element_bytes(), source, /*yields=*/false);
   }
 
-  // Whether a range that was sent keeps to this thread and leaves the pool to other groups. What lies in
-  // memory does not: its caller starts one piece of it after the other.
+  // Whether a range that was sent stays on this thread and leaves the pool to other groups. A range that lies
+  // in memory does not: its caller starts one piece of it after the other.
   bool Yields() const { return shared_.pool.times().Yields(group_); }
-  // Whether beside this thread at least one in kBusyPart of the pool's number works now (tuning.h).
+  // Whether, besides this thread, at least one thread for every kBusyPart threads of the pool works now
+  // (tuning.h).
   bool IsBusy() const { return (shared_.pool.times().working() - 1) * kBusyPart >= shared_.pool.size(); }
 
   std::size_t TaskCount() const { return work_ == Work::kRange ? range_.tasks() : segments_.tasks(); }
@@ -240,7 +241,7 @@ class CpuSlot : public Slot {
     HandOver(done);
   }
 
-  // Runs tasks on this thread while there is time, and returns the first that is left.
+  // Runs tasks on this thread while there is time, and returns the first remaining one.
   std::size_t RunInline(bool yields) {
     const GroupWork work(shared_.pool.times(), group_);
     ended_ = std::chrono::steady_clock::now();
@@ -253,7 +254,7 @@ class CpuSlot : public Slot {
     return task;
   }
 
-  // Has the pool run tasks [first, all).
+  // Lets the pool run tasks [first, all).
   void HandOver(std::size_t first) {
     end_.Begin();
     shared_.pool.Run(group_, {.tasks = TaskCount() - first,
@@ -271,8 +272,9 @@ class CpuSlot : public Slot {
   const std::chrono::nanoseconds inline_time_;
   Shared& shared_;
   const std::unique_ptr<void, void (*)(void*)> memory_;
-  // Not at the begin of a page, as elements are: where both are passed at one pace, reading takes a quarter
-  // longer (an address counts by its last 12 bits until it is known whether a store comes before).
+  // Not at the beginning of a page, unlike elements: if both are traversed at the same pace, reading takes a
+  // quarter longer (addresses are compared by their last 12 bits until it is known whether a store comes
+  // before).
   const std::unique_ptr<std::uint64_t[]> results_;
   std::uint64_t group_ = 0;
 
@@ -305,7 +307,7 @@ class CpuBackend : public Backend {
       slots.push_back(slot.get());
       slots_.push_back(std::move(slot));
     }
-    // Memory is touched only when all slots have theirs, so that none is touched in vain.
+    // Memory is touched only once all slots have theirs, so that none is touched in vain.
     for (CpuSlot* slot : slots) slot->TouchMemory();
     return absl::OkStatus();
   }
@@ -329,7 +331,7 @@ class CpuBackend : public Backend {
     if (memory == nullptr) {
       return absl::ResourceExhaustedError(absl::StrCat("there is no memory for ", bytes, " bytes"));
     }
-    std::memset(memory, 0, bytes);  // as slots do: the system finds the pages now
+    std::memset(memory, 0, bytes);  // as in slots: the system finds the pages now
     return std::make_unique<CpuMemory>(memory, bytes);
   }
 

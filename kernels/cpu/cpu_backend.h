@@ -14,12 +14,12 @@
 
 namespace warpfold::kernels::cpu {
 
-// RESOURCE_EXHAUSTED if the system has not the memory for the slots, or allows no more threads.
+// RESOURCE_EXHAUSTED if the system lacks the memory for the slots, or allows no more threads.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options,
                                                         const InstructionSet& isa = BestInstructionSet());
 
 // The bytes of the host's memory that a slot takes for its staging buffer of `slot_bytes` and for results of
-// segments. Where slot_bytes is 0 the buffer has its usual size (kDefaultSlotBytes).
+// segments. If slot_bytes is 0, the buffer has its usual size (kDefaultSlotBytes).
 std::uint64_t HostBytesOfSlot(std::size_t slot_bytes);
 
 }  // namespace warpfold::kernels::cpu

@@ -7,7 +7,7 @@
 
 namespace warpfold::kernels::cpu {
 
-// Sources that CMake makes from kernels/row.in define it, one for each family and instruction set.
+// Sources that CMake generates from kernels/row.in define it, one for each family and instruction set.
 namespace baseline {
 template <class Family>
 const Row& RowOf();
@@ -22,7 +22,7 @@ const Row& RowOf();
 namespace {
 
 #if defined(WARPFOLD_X86_64)
-// All that those rows are compiled for (kernels/CMakeLists.txt).
+// All extensions that those rows are compiled for (kernels/CMakeLists.txt).
 bool HasAvx2() {
   return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0 &&
          __builtin_cpu_supports("fma") != 0;

@@ -17,7 +17,7 @@ struct InstructionSet {
   std::span<const Row* const> rows;  // in the order of the operator list
 };
 
-// Those built, plainest first. All give the same bits.
+// Those that are built, the plainest first. All give the same bits.
 std::span<const InstructionSet> InstructionSets();
 // The last of them that runs on this machine.
 const InstructionSet& BestInstructionSet();

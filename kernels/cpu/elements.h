@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads elements from memory, of any alignment. Columns of float16 and bfloat16 are read as the floats that
-// have their values: every operator over them that works in float64 is the same over float.
+// Reads elements from memory, of any alignment. Columns of float16 and bfloat16 are read as floats with the
+// same values: every operator over them that works in float64 gives the same over float.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ inline __attribute__((always_inline)) T Load(const std::byte* data, std::uint64_
   return x;
 }
 
-// The unsigned integer that is twice as wide; of 64 bits, 64.
+// The unsigned integer that is twice as wide; for 64 bits, 64.
 template <class T>
 using TwiceAsWide = std::conditional_t<sizeof(T) == 1, std::uint16_t,
                                        std::conditional_t<sizeof(T) == 2, std::uint32_t, std::uint64_t>>;
@@ -43,7 +43,7 @@ inline __attribute__((always_inline)) Readable<T> Read(const std::byte* data, st
   }
 }
 
-// `kCount` neighbours, as they are read.
+// `kCount` adjacent elements, as they are read.
 template <class T, std::uint32_t kCount>
 class RowElements {
  public:
@@ -57,7 +57,8 @@ class RowElements {
 };
 
 #if defined(__F16C__)
-// Converts all of them at first, by hand: this is the one conversion that the compiler does not vectorise.
+// Converts all of them at first, with hand-written code: this is the only conversion that the compiler does
+// not vectorise.
 template <std::uint32_t kCount>
 class RowElements<Float16, kCount> {
  public:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// first and last on a CPU: from that end of a subtree, one element after the other, until one is present.
-// What lies behind it is not read.
+// first and last on a CPU: they read one element after the other, from their end of a subtree, until one is
+// present. Elements beyond it are not read.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 //
 // How a CPU reduces a subtree for operators with an accumulator: their states do not depend on the order.
 //
-// Compiled once per instruction set, as subtree.h.
+// Compiled once per instruction set, like subtree.h.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +18,15 @@ namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 using Bins = ExactBins<3>;
 inline constexpr std::uint64_t kExactBlock = std::uint64_t{kExactLanes} * Bins::kMaxAddends;
 
-// Adds a block of at most kExactBlock elements by bins (operators/exact_bins.h); false, and adds nothing, if
-// their magnitudes differ too much for that.
+// Adds a block of at most kExactBlock elements using bins (operators/exact_bins.h); returns false, and adds
+// nothing, if their magnitudes differ too much for that.
 template <AccumulatingOperator Op>
 bool AddByBins(const Op& op, const std::byte* data, std::uint64_t count, typename Op::Accumulator& sum) {
   using T = typename Op::Element;
   constexpr int kBins = Bins::kBins;
   const auto addend = [&](std::uint64_t i) { return i < count ? double{op.Addend(Load<T>(data, i))} : 0.0; };
   // The bits of magnitudes, as integers, have the order of the magnitudes, and NaN comes last. The compiler
-  // makes vectors of a maximum of integers, and not of one of doubles.
+  // vectorises a maximum of integers, but not one of doubles.
   constexpr std::uint64_t kMagnitude = ~std::uint64_t{0} >> 1;
   std::int64_t largest = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -53,9 +53,9 @@ bool AddByBins(const Op& op, const std::byte* data, std::uint64_t count, typenam
   for (int lane = 0; lane < kExactLanes; ++lane) add(lane, addend(begin + static_cast<std::uint64_t>(lane)));
 
   for (const double rest : rests) {
-    if (rest != 0) return false;  // also of NaN
+    if (rest != 0) return false;  // also for NaN
   }
-  // Another process may have made an element too large meanwhile (kernels/memory.h).
+  // Another process may have made an element too large in the meantime (kernels/memory.h).
   for (int b = 0; b < kBins; ++b) {
     const double most = std::ldexp(1.0, Bins::LowestBitOf(top, b) + 53);
     for (const double bin : bins[b]) {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// For how long threads have worked for each of the groups that share them: the pool's threads and those that
-// call Start. A group that is not far behind the one that has had most leaves the pool to those who are,
-// while threads are busy (docs/adr/0122).
+// For how long threads (the pool's and those that call Start) have worked for each of the groups that share
+// them. While threads are busy, a group that is not far behind the one that has had most leaves the pool to
+// groups that are (docs/adr/0122).
 //
-// Threads: any. Threads that race here see a group a moment too far ahead or behind, which no result depends
-// on.
+// Threads: any. Threads that race here may briefly see a group too far ahead or behind, but no result depends
+// on it.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ class GroupTimes {
   std::atomic<std::int64_t> most_ = 0;                          // the highest of had_
   std::atomic<std::int64_t> all_ = 0;                           // of all groups together
   std::atomic<std::size_t> last_ = kEntries;                    // the entry that was charged last
-  std::atomic<std::int64_t> others_at_ = -kLately.count() - 1;  // all_ when an entry but last_ was charged
+  std::atomic<std::int64_t> others_at_ = -kLately.count() - 1;  // all_ when an entry except last_ was charged
   std::atomic<int> working_ = 0;
 };
 

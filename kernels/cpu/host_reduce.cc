@@ -37,7 +37,7 @@ PartialState ReduceRange(const InstructionSet& isa, const ReductionPlan& reducti
 
 }  // namespace cpu
 
-// Others than the best instruction set are for tests, which call ReduceRange.
+// Instruction sets other than the best one are for tests, which call ReduceRange.
 PartialState ReduceOnHost(const ReductionPlan& reduction, std::uint64_t first_element,
                           std::span<const std::byte> data) {
   return cpu::ReduceRange(cpu::BestInstructionSet(), reduction, first_element, data);

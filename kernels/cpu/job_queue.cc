@@ -55,8 +55,8 @@ std::function<void()> JobQueue::End(const Batch& batch, Time took) {
   return on_end;
 }
 
-// The one with the lowest tag of those with tasks. Groups without jobs are forgotten, once those that have
-// some have caught up with them.
+// The group with the lowest tag among those with tasks. Groups without jobs are forgotten once the groups
+// with jobs have caught up with them.
 JobQueue::Groups::iterator JobQueue::NextGroup() {
   Groups::iterator next = groups_.end();
   for (auto group = groups_.begin(); group != groups_.end();) {

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The bytes of one Start on the CPU, from the first to the last, in whatever pieces they lie. Most are
-// reduced where they are. What is needed in one piece and lies in several is copied to its place in the
-// slot's staging buffer: as many bytes after the buffer's begin as there are before it in the pieces.
+// reduced where they are. Bytes that are needed in one piece but lie in several are copied to their place in
+// the slot's staging buffer: as many bytes after its beginning as precede them in the pieces.
 //
-// Threads: one at a time.
+// Threads: only one at a time.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace warpfold::kernels::cpu {
 
 class PieceCursor {
  public:
-  // The pieces must live as long as this. `staging` is not used where there is one piece.
+  // The pieces must live as long as this. `staging` is not used if there is one piece.
   PieceCursor(std::span<const HostPiece> pieces, std::byte* staging) : pieces_(pieces), staging_(staging) {}
 
   // How many bytes have been taken.
@@ -43,7 +43,7 @@ class PieceCursor {
       const std::uint64_t n = std::min(left, Contiguous());
       std::byte* const to = staging_ + offset_;
       const std::byte* const from = TakeHere(n);
-      if (from != to) std::memcpy(to, from, n);  // what lies in staging has its place already
+      if (from != to) std::memcpy(to, from, n);  // bytes in staging are at their place already
       left -= n;
     }
     return begin;
@@ -60,7 +60,7 @@ class PieceCursor {
 
   std::span<const HostPiece> pieces_;  // those that have not been taken whole
   std::byte* const staging_;
-  std::uint64_t in_piece_ = 0;  // bytes of the first of them that have been taken
+  std::uint64_t in_piece_ = 0;  // bytes of the first piece that have been taken
   std::uint64_t offset_ = 0;
 };
 

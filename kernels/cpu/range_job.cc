@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cpu {
 
-// The maximal subtrees of the range, those above the level of tasks cut down to it.
+// The maximal subtrees of the range; those above the level of tasks are divided down to it.
 void RangeJob::Plan(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t byte_count,
                     PieceCursor data) {
   reduction_ = reduction;

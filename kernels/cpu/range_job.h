@@ -23,17 +23,17 @@ class RangeJob {
  public:
   explicit RangeJob(const InstructionSet& isa) : isa_(isa) {}
 
-  // The `byte_count` bytes of the cursor, which are elements from `first_element` on. They must stay until
-  // Collect.
+  // Plans the `byte_count` bytes of the cursor, which are elements from `first_element` on. They must stay
+  // until Collect.
   void Plan(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t byte_count,
             PieceCursor data);
   std::size_t tasks() const { return tasks_.size(); }
   // How many bytes the tasks before this one have.
   std::uint64_t BytesBefore(std::size_t task) const { return nodes_[tasks_[task].begin].offset; }
   void Run(std::size_t task);
-  // Copies what tasks from `first` on are to read to its place in `staging`: then only that must stay.
+  // Copies what the tasks from `first` on will read to its place in `staging`: then only that must stay.
   void Stage(std::size_t first, std::byte* staging);
-  // Once all tasks have run.
+  // To be called once all tasks have run.
   PartialState Collect() const;
 
  private:
@@ -54,7 +54,7 @@ class RangeJob {
 
   const InstructionSet& isa_;
 
-  // What the current Start was given and has made of it.
+  // The input of the current Start, and what it has made of that.
   std::optional<ReductionPlan> reduction_;
   std::uint64_t first_element_ = 0;
   std::vector<Node> nodes_;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU's row of one family, in the namespace WARPFOLD_ISA. cmake generates one source file per family
-// and instruction set that instantiates it (kernels/row.in).
+// The CPU's row of one family, in the namespace WARPFOLD_ISA. CMake generates one source file per family and
+// instruction set that instantiates it (kernels/row.in).
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ struct Functions {
   static constexpr SubtreeFunction kLarge = ReduceLarge<Op>;
 };
 
-// Reduces segments one after the other, each by kReduce: the function that reduces ranges with the operator
+// Reduces segments one after the other, each with kReduce: the function that reduces ranges with the operator
 // whose states serve Op.
 template <Operator Op, SubtreeFunction kReduce>
 bool ReduceSegments(const OperatorParameters& parameters, const CpuSegments& segments,
@@ -64,7 +64,7 @@ bool ReduceSegments(const OperatorParameters& parameters, const CpuSegments& seg
 template <class Op>
 inline constexpr SegmentsFunction kSegments = ReduceSegments<Op, ScalarFunction<Functions, ReducerOf<Op>>()>;
 
-// Each operator finishes its own segments, also where another one's states serve it.
+// Each operator finishes its own segments, even if another operator's states serve it.
 template <template <class, bool> class Family>
 constexpr void AddSegments(ScalarFamily<Family>, Row& row) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {

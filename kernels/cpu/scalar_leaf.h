@@ -42,7 +42,7 @@ struct ColumnsLeaf {
   // Reduces 0 < `count` elements, at most as many as a leaf has. The request's operator is not used: its
   // parameters (wrap, ddof) matter when a state is finished, and Reader, which reads the elements, has none.
   //
-  // This is not inlined: within a loop over leaves GCC 12 makes code of it that takes 6 ns longer for 4
+  // This is not inlined: within a loop over leaves GCC 12 generates code for it that takes 6 ns longer for 4
   // floats.
   static __attribute__((noinline)) LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
     const Reader op;
@@ -73,7 +73,7 @@ struct ColumnsLeaf {
     First first_columns[kColumns<T>];
     First first[kLanes];
     const auto combine_first = [&op](const First& a, const First& b) { return op.CombineFirst(a, b); };
-    // A lane without elements becomes the identity below. In the others FirstIdentity() stands for columns
+    // A lane without elements becomes the identity below. In the others, FirstIdentity() is used for columns
     // that have none.
     SweepRows<T>(
         data, count, op.FirstIdentity(),
@@ -106,7 +106,7 @@ struct ColumnsLeaf {
   }
 };
 
-// Folds elements in the order of memory, which compilers and prefetchers know best.
+// Folds elements in the order of memory, which compilers and prefetchers handle best.
 template <ScalarOperator Op>
 struct MemoryOrderLeaf {
   using T = typename Op::Element;

@@ -31,7 +31,7 @@ void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, Pie
       PlanLong(segment++, first_bytes, data);
       continue;
     }
-    // Those that lie in one piece, or a single one that does not.
+    // Segments that lie in one piece, or a single one that does not.
     const std::uint64_t here = data.Contiguous();
     Task task = {.begin = segment, .end = segment + 1, .bytes = first_bytes, .offset = data.offset()};
     while (task.end < cut.segment_count && task.end - task.begin < task_segments && task.bytes < task_bytes) {
@@ -46,7 +46,7 @@ void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, Pie
   }
 }
 
-// Subtrees of one level, of which the last may be short.
+// Subtrees of one level; the last one may be short.
 void SegmentJob::PlanLong(std::uint64_t segment, std::uint64_t bytes, PieceCursor& data) {
   const std::uint32_t level = TaskLevel(reduction_->leaf_bytes(), reduction_->operators().size());
   const std::uint64_t whole = reduction_->leaf_bytes() << level;

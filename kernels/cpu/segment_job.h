@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The segments of one Start on the CPU, as tasks for threads to share: many short segments are one task, a
-// long one is several.
+// long segment is several.
 //
 // Threads: one caller; Run may be called for distinct tasks at once.
 #pragma once
@@ -37,13 +37,13 @@ class SegmentJob {
   // How many bytes the tasks before this one have.
   std::uint64_t BytesBefore(std::size_t task) const { return tasks_[task].offset; }
   void Run(std::size_t task);
-  // Copies what tasks from `first` on are to read to its place in `staging`: then only that must stay.
+  // Copies what the tasks from `first` on will read to its place in `staging`: then only that must stay.
   void Stage(std::size_t first, std::byte* staging);
-  // Once all tasks have run.
+  // To be called once all tasks have run.
   SegmentsResult Collect();
 
  private:
-  // Segments [begin, end), or one subtree of segment `begin` where there is a node.
+  // Segments [begin, end), or one subtree of segment `begin` if there is a node.
   struct Task {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -63,7 +63,7 @@ class SegmentJob {
   const std::span<std::uint64_t> values_;
   std::vector<std::uint8_t> errors_;  // all 0 between one Collect and the next Plan
 
-  // What the current Start was given and has made of it.
+  // The input of the current Start, and what it has made of that.
   std::optional<ReductionPlan> reduction_;
   std::optional<SegmentLayout> layout_;
   SegmentCut cut_;

@@ -3,7 +3,7 @@
 //
 // How a CPU reduces a subtree of the canonical order (docs/canonical-order.md), for any operator.
 //
-// Compiled once per instruction set, each time in a namespace of its own: WARPFOLD_ISA.
+// Compiled once per instruction set, each time in a separate namespace: WARPFOLD_ISA.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Folds an ordered operator's leaf: up to 32 contiguous runs, each from its start; then neighbouring runs in
+// Folds an ordered operator's leaf: up to 32 contiguous runs, each from its start; then adjacent runs in
 // pairs.
 template <Operator Op>
 struct OrderedLeaf {
@@ -48,7 +48,7 @@ struct OrderedLeaf {
   }
 };
 
-// Folds a leaf of matrices by a scalar operator: each entry by itself, in array order.
+// Folds a leaf of matrices with a scalar operator: each entry separately, in array order.
 template <ScalarOperator Op>
 struct EntrywiseLeaf {
   using T = typename Op::Element;
@@ -86,16 +86,16 @@ constexpr std::uint64_t LeftOf(std::uint64_t n) {
   return left;
 }
 
-// The levels of the tree over n > 0 nodes, theirs included.
+// The number of levels of the tree over n > 0 nodes, including that of the nodes.
 constexpr std::uint32_t LevelsOf(std::uint64_t n) {
   std::uint32_t levels = 1;
   for (std::uint64_t width = 1; width < n; width *= 2) ++levels;
   return levels;
 }
 
-// Reduces a subtree by the states of its leaves, which Leaf makes: ScalarLeaf or OrderedLeaf. Leaves come in
-// array order, and a subtree waits for its right sibling at the level where it is complete. The last leaf has
-// no more siblings, so that it takes all that still wait.
+// Reduces a subtree from the states of its leaves, which Leaf computes: ScalarLeaf or OrderedLeaf. Leaves
+// come in array order, and a subtree waits for its right sibling at the level where it is complete. The last
+// leaf has no further siblings, so it is combined with all subtrees that still wait.
 //
 // This is not inlined, so that ranges and segments share it.
 template <Operator Op, class Leaf>
@@ -125,8 +125,8 @@ __attribute__((noinline)) void ReduceLeaves(const OperatorParameters& parameters
   }
 }
 
-// Memory for states. Not a container of the standard library: what the linker keeps of that may be this
-// instruction set's copy.
+// Memory for states. It is not a container of the standard library: the copy of its code that the linker
+// keeps might be the one for this instruction set.
 template <class State>
 class Scratch {
  public:
@@ -142,8 +142,8 @@ class Scratch {
   State* const states_;
 };
 
-// Folds the tree over the `count` > 0 elements from `data` on. `scratch` has room for the states of a leaf
-// for each level below the root.
+// Folds the tree over the `count` > 0 elements from `data` on. `scratch` has room for a leaf's states for
+// each level below the root.
 template <ScalarOperator Op>
 void FoldEntrywise(const EntrywiseLeaf<Op>& leaf, std::uint64_t leaf_elements, const std::byte* data,
                    std::uint64_t count, std::uint64_t first, typename Op::State* out,
@@ -170,7 +170,7 @@ void ReduceEntrywise(const OperatorParameters& parameters, std::uint32_t entries
 }
 
 // The balanced tree over `count` > 0 elements of an operator like LargeMatrixProduct. `scratch` has room for
-// a state for each level below the root.
+// one state for each level below the root.
 template <class Op>
 void FoldLarge(const Op& op, const std::byte* data, std::uint64_t count, typename Op::Entry* out,
                typename Op::Entry* scratch) {
@@ -186,7 +186,7 @@ void FoldLarge(const Op& op, const std::byte* data, std::uint64_t count, typenam
   op.Combine(out, scratch);
 }
 
-// A leaf of such large matrices has no run of more than one element, so that all is one tree over elements.
+// A leaf of matrices this large has no run of more than one element, so everything is one tree over elements.
 template <class Op>
 void ReduceLarge(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* data,
                  std::uint64_t count, std::uint64_t, std::byte* out) {

@@ -15,7 +15,8 @@ ThreadPool::ThreadPool(int threads) : queue_(static_cast<std::size_t>(std::max(t
   try {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {
-    // The threads that run must be joined, which the destructor does: not that of a constructor that throws.
+    // Running threads must be joined. The destructor does that, but it does not run if the constructor
+    // throws.
   }
 }
 

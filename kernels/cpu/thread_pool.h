@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixed number of threads that run the tasks of jobs, in the order that job_queue.h has: groups get the
-// same time, and the jobs of a group take turns.
+// A fixed number of threads that run the tasks of jobs, in the order of job_queue.h: groups get the same
+// time, and the jobs of a group take turns.
 //
-// Threads: Run may be called from any thread. The destructor runs what is queued, then joins. Standard
-// mutexes, which ThreadSanitizer understands, here as in the server (docs/adr/0010).
+// Threads: Run may be called from any thread. The destructor runs what is queued, then joins. Mutexes are
+// standard ones, which ThreadSanitizer understands, here as in the server (docs/adr/0010).
 #pragma once
 
 #include <condition_variable>
@@ -22,17 +22,17 @@ namespace warpfold::kernels::cpu {
 
 class ThreadPool {
  public:
-  // Makes fewer where the system allows no more of them: see size().
+  // Makes fewer if the system allows no more of them: see size().
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return static_cast<int>(threads_.size()); }
-  // What groups have had of its threads; their callers add what they have had of others.
+  // The time that groups have had on this pool's threads; callers add the time that they have had on others.
   GroupTimes& times() { return times_; }
-  // Its functions run on the pool's threads; the last of them is on_end, after which the pool knows nothing
-  // of the job.
+  // The job's functions run on the pool's threads; the last of them is on_end, after which the pool has
+  // forgotten the job.
   void Run(std::uint64_t group, Job job);
 
  private:

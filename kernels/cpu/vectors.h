@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Vectors of numbers, for loops whose trick a compiler does not find: the vector types of GCC and Clang,
-// which know all arithmetic (https://gcc.gnu.org/onlinedocs/gcc/Vector-Extensions.html).
+// Vectors of numbers, for loops that use a trick that compilers do not find: the vector types of GCC and
+// Clang, which support all arithmetic (https://gcc.gnu.org/onlinedocs/gcc/Vector-Extensions.html).
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,9 @@ inline __attribute__((always_inline)) Simd<U> LoadSimd(const std::byte* data) {
   return x;
 }
 
-// Multiplies the first of each pair of signed lanes by kFirst, the second by kSecond, and adds both, in a
-// lane twice as wide. GCC does not find the instruction. Where one factor is 0, it widens and shifts at once.
+// Multiplies the first of each pair of signed lanes by kFirst, the second by kSecond, and adds both products,
+// in a lane twice as wide. GCC does not find the instruction. If one factor is 0, this widens and shifts at
+// once.
 template <std::int16_t kFirst, std::int16_t kSecond>
 inline __attribute__((always_inline)) Simd<std::int32_t> TimesPair(const Simd<std::uint16_t>& x) {
 #if defined(__AVX2__)

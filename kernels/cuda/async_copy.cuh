@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies from global to shared memory that go on while the thread does something else (PTX ISA, cp.async).
+// Copies from global to shared memory that continue while the thread does something else (PTX ISA, cp.async).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// Begins to copy kBytes, to and from addresses that are multiples of it. GPUs before sm_80 wait for each
+// Begins to copy kBytes, to and from addresses that are multiples of kBytes. GPUs before sm_80 wait for each
 // copy: there the other functions have nothing to do.
 template <int kBytes>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* global) {
@@ -21,7 +21,7 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* global) {
   *static_cast<Words*>(shared) = *static_cast<const Words*>(global);
 #else
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  if constexpr (kBytes == 16) {  // past the first-level cache: nothing is read twice
+  if constexpr (kBytes == 16) {  // bypasses the first-level cache: nothing is read twice
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(global), "n"(kBytes)
@@ -37,8 +37,8 @@ __device__ __forceinline__ void CommitCopies() {
 #endif
 }
 
-// Waits for this thread's copies except for those of the last batch. What other threads copied is there after
-// a barrier with them.
+// Waits for this thread's copies except those of the last batch. The copies of other threads are complete
+// after a barrier with them.
 __device__ __forceinline__ void WaitForAllButLastCopies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group 1;" ::: "memory");

@@ -28,7 +28,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// "cuda:0 NVIDIA H200", "cuda:0,cuda:1 NVIDIA H200"; the names of GPUs that differ one after the other.
+// "cuda:0 NVIDIA H200", "cuda:0,cuda:1 NVIDIA H200"; if the GPUs differ, their names one after the other.
 std::string NameOf(std::span<const Gpu> gpus, std::span<const std::string> models) {
   const bool are_alike = std::count(models.begin(), models.end(), models.front()) == std::ssize(models);
   const auto write = [](std::string* out, Gpu gpu) { absl::StrAppend(out, "cuda:", gpu.ordinal); };
@@ -47,7 +47,7 @@ class CudaBackend : public Backend {
           !status.ok())
         return status;
     }
-    // One of each GPU after the other: whoever takes the first ones has all of them.
+    // One slot of each GPU in turn: a caller that takes the first slots has all GPUs.
     for (int i = 0; i < options.slots; ++i) {
       for (const Gpu gpu : gpus_) {
         absl::StatusOr<std::unique_ptr<Slot>> slot = MakeCudaSlot(gpu, slot_bytes, piece_memory_, fault_);
@@ -99,7 +99,7 @@ class CudaBackend : public Backend {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu.ordinal));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, gpu.ordinal));
     models->push_back(properties.name);
-    // This is checked before slots take as much memory of the host for nothing.
+    // This is checked before slots take the same amount of the host's memory in vain.
     std::size_t free_bytes = 0;
     std::size_t all_bytes = 0;
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
@@ -118,7 +118,7 @@ class CudaBackend : public Backend {
   Fault fault_;
   std::vector<Gpu> gpus_;
   std::string device_;
-  std::vector<std::unique_ptr<Nvml>> nvml_;  // of each GPU; null where the driver's library is not there
+  std::vector<std::unique_ptr<Nvml>> nvml_;  // of each GPU; null if the driver's library is not there
   std::unique_ptr<Memory> pieces_;           // where pieces may lie, if anywhere
   std::span<const std::byte> piece_memory_;  // its bytes
   std::vector<std::unique_ptr<Slot>> slots_;
@@ -127,8 +127,8 @@ class CudaBackend : public Backend {
 // As CUDA counts versions: 13020 is 13.2.
 std::string VersionName(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
-// 0 where there is no driver, or no GPU. A driver that is too old or broken is an error: the GPU that it
-// should drive is missed.
+// 0 if there is no driver, or no GPU. A driver that is too old or broken is an error: otherwise the GPU that
+// it should drive would be missing.
 absl::StatusOr<int> CountDevices() {
   int driver = 0;
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDriverGetVersion(&driver));
@@ -136,7 +136,7 @@ absl::StatusOr<int> CountDevices() {
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
   if (error == cudaErrorNoDevice) {
-    static_cast<void>(cudaGetLastError());  // or the next launch on this thread would be told of it
+    static_cast<void>(cudaGetLastError());  // or the next launch on this thread would return it
     return 0;
   }
   if (error == cudaErrorInsufficientDriver) {
@@ -148,7 +148,8 @@ absl::StatusOr<int> CountDevices() {
   return devices;
 }
 
-// Where there is no memory to open a GPU with there may be some later. All else is told as it is.
+// If there is no memory to open a GPU with, there may be some later. All other errors are reported as they
+// are.
 absl::Status WhyNotOpened(const absl::Status& status) {
   const ErrorMetadata no_memory = {{"cuda_error", absl::StrCat(static_cast<int>(cudaErrorMemoryAllocation))}};
   return ErrorDetails(status) == no_memory ? absl::ResourceExhaustedError(status.message()) : status;

@@ -23,7 +23,7 @@ namespace {
 
 static_assert(ProcessMemory::kHandleBytes == sizeof(cudaIpcMemHandle_t));
 
-// Memory of a GPU. Gives the whole allocation back by `Release`.
+// Memory of a GPU. Frees the whole allocation with `Release`.
 template <auto Release>
 class CudaMemory : public Memory {
  public:
@@ -34,7 +34,7 @@ class CudaMemory : public Memory {
   ~CudaMemory() override {
     if (!fault_.Get().ok()) return;
     cudaSetDevice(gpu_.ordinal);
-    // Nobody can be told of an error here; one that means that the device is lost comes again.
+    // An error cannot be reported here; one that means that the device is lost will recur.
     static_cast<void>(Release(base_));
     static_cast<void>(cudaGetLastError());
   }
@@ -45,21 +45,21 @@ class CudaMemory : public Memory {
   Fault& fault_;
 };
 
-// Has this thread's next calls go to the GPU, unless the device is lost.
+// Makes this thread's next calls go to the GPU, unless the device is lost.
 absl::Status Use(Gpu gpu, Fault& fault) {
   if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
   return fault.Check(StatusOf(cudaSetDevice(gpu.ordinal), "cudaSetDevice"));
 }
 
-// CUDA has refused what a client asked for, which says nothing about the device, unless it is lost: then it
-// refuses to wait for a stream without work, too. To be asked for its last error is not enough.
+// CUDA has refused what a client asked for. That says nothing about the device, unless it is lost: then CUDA
+// also refuses to wait for a stream without work. Asking it for its last error is not enough.
 absl::Status LostAfterRefusal(const char* what, Fault& fault) {
   static_cast<void>(cudaGetLastError());
   return fault.Check(LossOf(cudaStreamSynchronize(cudaStreamPerThread), what));
 }
 
-// Has the system map all pages. Where it has them it maps some around the one that is read, which
-// MADV_POPULATE_READ does not do.
+// Makes the system map all pages. If it has them in memory, it also maps some around the one that is read,
+// which MADV_POPULATE_READ does not do.
 void ReadPages(std::span<const std::byte> bytes) {
   constexpr std::size_t kPageBytes = 4096;
   for (std::size_t at = 0; at < bytes.size(); at += kPageBytes) {
@@ -87,8 +87,8 @@ class RegisteredMemory : public Memory {
     return false;
   }
 
-  // Launches of other threads wait while the driver takes a part in, which is short where its pages are there
-  // (docs/adr/0131). The GPU is current.
+  // Launches of other threads wait while the driver registers a part, which takes little time if its pages
+  // are there (docs/adr/0131). The GPU is current.
   cudaError_t RegisterPart() {
     const std::span<const std::byte> part =
         left_.first(std::min(left_.size(), BytesOfRegistration(left_.data())));
@@ -105,11 +105,11 @@ class RegisteredMemory : public Memory {
   bool UnregisterNext() override { return UnregisterPart(); }
 
  private:
-  // The latest of them. Whether one is left.
+  // Unregisters the latest part. Returns whether another one is left.
   bool UnregisterPart() {
     if (parts_.empty() || !fault_.Get().ok()) return false;
     cudaSetDevice(gpu_.ordinal);
-    // Nobody can be told of an error here, as above.
+    // An error cannot be reported here, as above.
     static_cast<void>(cudaHostUnregister(parts_.back()));
     static_cast<void>(cudaGetLastError());
     parts_.pop_back();
@@ -118,7 +118,7 @@ class RegisteredMemory : public Memory {
 
   const Gpu gpu_;
   const unsigned flags_;
-  std::span<const std::byte> left_;  // what is to be registered yet
+  std::span<const std::byte> left_;  // what has yet to be registered
   Fault& fault_;
   std::vector<std::byte*> parts_;
 };
@@ -129,7 +129,7 @@ absl::Status BadMemory(absl::string_view what, const char* field) {
 
 // The bytes of the allocation that starts at `base`, as the driver knows them.
 absl::StatusOr<std::uint64_t> AllocationBytes(void* base, Fault& fault) {
-  // The driver's own function, of which the runtime has no equal.
+  // The driver's own function, for which the runtime has no equivalent.
   using GetAddressRange = CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr);
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
@@ -184,7 +184,7 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenOn(Gpu gpu, const ProcessMemory& mem
   return std::make_unique<Opened>(gpu, base, std::span(bytes, memory.byte_count), fault);
 }
 
-// The GPU that has the memory, where its name is known.
+// The GPU that has the memory, if its name is known.
 absl::StatusOr<Gpu> GpuOf(std::span<const Gpu> gpus, const ProcessMemory& memory, Fault& fault) {
   if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
   for (const Gpu gpu : gpus) {
@@ -253,7 +253,7 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(std::span<const Gpu> g
 absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(Gpu gpu, std::uint64_t bytes, Fault& fault) {
   if (absl::Status status = Use(gpu, fault); !status.ok()) return status;
   void* base = nullptr;
-  // Kernels over segments read whole vectors, of which the last one may end behind the bytes.
+  // Kernels over segments read whole vectors, the last of which may end after the bytes.
   const std::uint64_t padding = (kVectorBytes - bytes % kVectorBytes) % kVectorBytes;
   const cudaError_t error = cudaMalloc(&base, std::max(bytes, bytes + padding));
   if (error == cudaErrorMemoryAllocation) {
@@ -266,7 +266,7 @@ absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(Gpu gpu, std::uint6
 }
 
 absl::Status ProbeProcessMemory(std::span<const Gpu> gpus, const ProcessMemory& memory) {
-  // Few, since the GPU may have little room left.
+  // This is little, since the GPU may have little room left.
   constexpr std::uint64_t kCopyBytes = std::uint64_t{1} << 20;
   Fault fault;
   const absl::StatusOr<std::unique_ptr<Memory>> opened = OpenProcessMemory(gpus, memory, fault);

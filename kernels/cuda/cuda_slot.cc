@@ -37,8 +37,8 @@ class CudaSlot : public Slot {
       return;
     }
     cudaSetDevice(gpu_.ordinal);
-    // Whoever frees memory waits for all that was enqueued, also for notices that CUDA has yet to give, so
-    // that OnFinished finds this alive. Whoever destroys a stream does not.
+    // Freeing memory waits for everything that was enqueued, also for notices that CUDA has yet to deliver,
+    // so that OnFinished finds this object alive. Destroying a stream does not wait.
     cudaFreeHost(staging_);
     cudaFree(device_);
   }
@@ -105,7 +105,7 @@ class CudaSlot : public Slot {
   }
 
   bool Reads(HostPiece bytes) const override {
-    // Pointers into different objects are ordered by std::less alone.
+    // Only std::less orders pointers into different objects.
     constexpr std::less_equal<> kNotAfter;
     return !piece_memory_.empty() && kNotAfter(piece_memory_.data(), bytes.data()) &&
            kNotAfter(bytes.data() + bytes.size(), piece_memory_.data() + piece_memory_.size());
@@ -155,8 +155,8 @@ class CudaSlot : public Slot {
     return Settled(EnqueueSegments(reduction, cut, SourceOf(memory, byte_offset, is_copied)));
   }
 
-  // Also where the device failed: Wait then says so. StatusOf clears an error, or the next launch on this
-  // thread would be told of it; that the end has yet to come CUDA does not remember as one.
+  // True also if the device failed: Wait then says so. StatusOf clears an error, or the next launch on this
+  // thread would return it; CUDA does not remember as an error that the work has not ended yet.
   bool Finished() override {
     if (!fault_.Get().ok()) return true;
     const cudaError_t error = stream_.Query();
@@ -186,9 +186,9 @@ class CudaSlot : public Slot {
   }
 
  private:
-  // Where CUDA refused a part of the work, or to wait for it, what was enqueued is awaited: nothing may read
-  // or write what the caller believes not to be in use. If that is refused, too, the device may use that
-  // memory for ever, and counts as lost.
+  // If CUDA refused a part of the work, or to wait for it, this waits for what was enqueued: nothing may read
+  // or write memory that the caller believes not to be in use. If that is refused, too, the device may use
+  // that memory forever, and counts as lost.
   absl::Status Settled(absl::Status status) {
     status = fault_.Check(std::move(status));
     if (status.ok() || !fault_.Get().ok()) return status;
@@ -197,7 +197,7 @@ class CudaSlot : public Slot {
   }
 
   // True for memory on the device that is aligned as kernels load it: to a vector, or to an element of
-  // segments. Memory of the host arrives faster by a copy, which several operators then share.
+  // segments. Memory of the host arrives faster through a copy, which several operators then share.
   static bool IsReducedInPlace(const Memory& memory, std::uint64_t byte_offset,
                                std::uint64_t alignment = kVectorBytes) {
     return !memory.host_can_read() &&
@@ -228,7 +228,7 @@ class CudaSlot : public Slot {
   }
 
   absl::Status EnqueueSegments(const ReductionPlan& reduction, const SegmentCut& cut, const Source& source) {
-    const std::uint64_t elements = source.is_copied ? cut.ElementCount() : 0;  // a sum, where they vary
+    const std::uint64_t elements = source.is_copied ? cut.ElementCount() : 0;  // a sum, if they vary
     absl::Status status = EnqueueCopy(source, elements * reduction.element_bytes());
     if (!status.ok()) return status;
     return EnqueueSegmentKernels(reduction, cut, source.is_copied ? device_ : source.data);
@@ -249,7 +249,7 @@ class CudaSlot : public Slot {
     return stream_.EndCopy();
   }
 
-  // No command crosses from one part of registered memory to the next.
+  // No copy command may cross from one part of registered memory to the next.
   cudaError_t Copy(std::byte* to, const Source& source, std::uint64_t byte_count) {
     for (std::uint64_t done = 0; done < byte_count;) {
       const std::byte* const from = source.data + done;
@@ -262,7 +262,7 @@ class CudaSlot : public Slot {
     return cudaSuccess;
   }
 
-  // The driver copies between GPUs also where they do not reach each other's memory.
+  // The driver copies between GPUs even if they cannot access each other's memory.
   absl::Status EnqueueCopies(std::span<const MemoryPart> parts) {
     if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
     std::byte* to = device_;
@@ -304,7 +304,7 @@ class CudaSlot : public Slot {
     return stream_.Begin();
   }
 
-  // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
+  // CUDA runs host functions on its own thread, and not at all once the device has failed.
   absl::Status EnqueueNotice() {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
     return StatusOf(cudaLaunchHostFunc(stream_.get(), &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A slot on a GPU: pinned staging memory, its twin on the device, a stream, and what works on it: a
-// DeviceReducer, a DeviceSegmentReducer and a Gatherer.
+// A slot on a GPU: pinned staging memory, its twin on the device, a stream, and the objects that work on it:
+// a DeviceReducer, a DeviceSegmentReducer and a Gatherer.
 //
-// Threads: as kernels/backend.h says of slots.
+// Threads: as kernels/backend.h says about slots.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// What launches, copies and attributes of kernels are refused with, after which CUDA goes on (CUDA Runtime
-// API 13.0, cudaError).
+// The errors with which launches, copies and attributes of kernels are refused, and after which CUDA remains
+// usable (CUDA Runtime API 13.0, cudaError).
 constexpr cudaError_t kRefusals[] = {
     cudaErrorInvalidValue,               // 1
     cudaErrorMemoryAllocation,           // 2
@@ -27,7 +27,7 @@ constexpr cudaError_t kRefusals[] = {
 };
 
 absl::Status StatusFor(cudaError_t error, const char* what, absl::StatusCode code, const char* why) {
-  // Up to the arguments, which may name addresses.
+  // Without the arguments, which may name addresses.
   const absl::string_view text = what;
   const absl::string_view call = text.substr(0, text.find('('));
   return Error(
@@ -44,7 +44,7 @@ bool IsRefusal(cudaError_t error) {
 
 absl::Status StatusOf(cudaError_t error, const char* what) {
   if (!IsRefusal(error)) return LossOf(error, what);
-  // Or the next launch, which asks for the last error, would find this one.
+  // Otherwise the next launch, which asks for the last error, would find this one.
   static_cast<void>(cudaGetLastError());
   return StatusFor(error, what, absl::StatusCode::kInternal, reason::kLaunchRefused);
 }

@@ -17,7 +17,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// The first operator with the same states as operator `i`: sum and mean need one pass, not two.
+// The first operator with the same states as operator `i`: for example, sum and mean need one pass, not two.
 std::size_t Twin(const ReductionPlan& reduction, std::size_t i) {
   const auto ops = reduction.operators();
   std::size_t twin = 0;
@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
 }
 
 DeviceReducer::~DeviceReducer() {
-  // Nothing to do about errors here: the process is ending, or the device is lost.
+  // Errors cannot be handled here: the process is ending, or the device is lost.
   cudaFree(partials_);
   cudaFree(tickets_);
   cudaFreeHost(nodes_);
@@ -72,17 +72,17 @@ DeviceReducer::~DeviceReducer() {
 
 std::uint64_t DeviceReducer::Capacity(const ReductionPlan& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
-  // As many leaves as whole vectors have, where some fit: what follows them is aligned then, too, and can be
-  // reduced in its place. Leaves of matrices of 31 x 31 are not whole vectors.
+  // As many leaves as make whole vectors, if some fit: then what follows them is aligned, too, and can be
+  // reduced in place. Leaves of matrices of 31 x 31 are not whole vectors.
   const std::uint64_t step = kVectorBytes / std::gcd(reduction.leaf_bytes(), std::uint64_t{kVectorBytes});
   if (leaves > step) leaves -= leaves % step;
   if (reduction.canonical() && !reduction.spec().shape.is_matrix()) {
     // Scalars need less memory for partials than Create allows for, so that longer ranges fit. A long range
     // has one state for each unit (PlanUnits), and a unit has at least as many leaves as its block has warps:
-    // 4 where states of leaves are large or elements are combined in order, 8 elsewhere (tuning.h). Beside
-    // them the edges are few leaves if there are many blocks. So there is a state for each 4 leaves at most,
-    // and a third more for what those are folded into (fold.cuh), the last ones of which are in shared
-    // memory: 3 leaves for each state that fits. tests/kernels/simt/partials_test.cc counts them.
+    // 4 if states of leaves are large or elements are combined in order, 8 otherwise (tuning.h). Compared
+    // with these, the edges have few leaves if there are many blocks. So there is at most one state for every
+    // 4 leaves, and a third more for the states that those are folded into (fold.cuh), the last of which are
+    // in shared memory: 3 leaves for each state that fits. tests/kernels/simt/partials_test.cc counts them.
     std::uint64_t largest_state = 1;
     for (const BoundOperator& op : reduction.operators()) {
       largest_state = std::max<std::uint64_t>(largest_state, op.state_bytes);
@@ -132,7 +132,7 @@ absl::Status DeviceReducer::Launch(const ReductionPlan& reduction, std::uint64_t
     workspace.nodes = device_nodes_ + op.state_offset;
     if (!reduction.canonical()) {
       const textbook::Section section = {data, element_count, first_element};
-      // Natural states are shorter than what Collect takes.
+      // Natural states are shorter than the states that Collect takes.
       std::memset(nodes_ + op.state_offset, 0, op.state_bytes);
       WARPFOLD_RETURN_IF_CUDA_ERROR(LaunchTextbook(spec, op, section, workspace, stream));
       continue;
@@ -143,7 +143,7 @@ absl::Status DeviceReducer::Launch(const ReductionPlan& reduction, std::uint64_t
   return absl::OkStatus();
 }
 
-// The states of all operators at one node, of which kernels wrote one for each set of twins.
+// The states of all operators at one node; kernels wrote one for each set of twins.
 std::vector<std::byte> DeviceReducer::StatesOf(const std::byte* node) const {
   std::vector<std::byte> states(reduction_->node_bytes());
   for (std::size_t i = 0; i < reduction_->operators().size(); ++i) {

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reduces ranges that lie in device memory: what slots do behind their copy, and what benchmarks and
-// resident arrays do without one.
+// Reduces ranges that lie in device memory: slots do that after their copy; benchmarks and resident arrays do
+// it without one.
 //
-// Threads: one caller at a time, with one stream. All memory is allocated by Create.
+// Threads: only one caller at a time, with one stream. All memory is allocated by Create.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace warpfold::kernels::cuda {
 class DeviceReducer {
  public:
   // Takes ranges of up to `array_bytes`, and longer ones of scalars, on the current device, with grids for as
-  // many multiprocessors as it has, or as a test says.
+  // many multiprocessors as the device has, or as a test specifies.
   static absl::StatusOr<std::unique_ptr<DeviceReducer>> Create(std::size_t array_bytes,
                                                                std::uint32_t multiprocessors = 0);
   ~DeviceReducer();
@@ -35,12 +35,12 @@ class DeviceReducer {
   // How many elements one Launch can take: a positive multiple of the leaf size.
   std::uint64_t Capacity(const ReductionPlan& reduction) const;
 
-  // Bytes of device memory for a launch's partials, and for what the last block folds them into.
+  // Bytes of device memory for a launch's partials, and for the states that the last block folds them into.
   std::size_t partial_bytes() const { return partial_bytes_; }
 
   // Enqueues the kernels that reduce `data` (device memory, 16-byte aligned) and returns without waiting.
   // Ranges as for Slot::Start. UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL (LAUNCH_REFUSED) if
-  // CUDA refused one of the launches, where others may have been enqueued; INTERNAL, with nothing enqueued,
+  // CUDA refused one of the launches, while others may have been enqueued; INTERNAL, with nothing enqueued,
   // for more elements than Capacity, or data that are not aligned.
   absl::Status Launch(const ReductionPlan& reduction, std::uint64_t first_element, const std::byte* data,
                       std::uint64_t element_count, cudaStream_t stream);
@@ -60,7 +60,7 @@ class DeviceReducer {
   std::byte* nodes_ = nullptr;         // mapped host memory, as the host sees it
   std::byte* device_nodes_ = nullptr;  // and as the device does
 
-  // What the last Launch was asked for.
+  // The arguments of the last Launch.
   std::optional<ReductionPlan> reduction_;
   std::uint64_t first_element_ = 0;
   std::uint64_t element_count_ = 0;

@@ -5,7 +5,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// A thread for each node. An element is aligned to its size, but its size is no constant.
+// There is a thread for each node. An element is aligned to its size, but its size is not a constant.
 __global__ void __launch_bounds__(kMaxStateNodes)
     CopyEndsKernel(const __grid_constant__ EndOffsets offsets, std::uint32_t element_bytes,
                    const std::byte* data, Workspace workspace) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// first and last where every element counts: nothing is searched, and nothing reduced. The state of a node is
+// first and last if every element counts: nothing is searched, and nothing reduced. The state of a node is
 // the element at one of its ends.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// Where the elements lie that are the states of the range's maximal subtrees, in bytes from its start.
+// The places of the elements that are the states of the range's maximal subtrees, in bytes from its start.
 struct EndOffsets {
   std::uint64_t bytes[kMaxStateNodes] = {};
   unsigned nodes = 0;
@@ -36,8 +36,8 @@ inline EndOffsets OffsetsOfEnds(std::size_t element_bytes, bool from_the_left, c
   return offsets;
 }
 
-// Copies for each maximal subtree of the range its first element, of `element_bytes` bytes (1 to 8), or its
-// last one. States are PresentElement's. One kernel serves all types. Returns cudaGetLastError().
+// Copies, for each maximal subtree of the range, its first or its last element, of `element_bytes` bytes (1
+// to 8). States are PresentElement's. One kernel serves all types. Returns cudaGetLastError().
 cudaError_t CopyEnds(std::size_t element_bytes, bool from_the_left, const Range& range,
                      const Workspace& workspace, cudaStream_t stream);
 

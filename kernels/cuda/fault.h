@@ -14,7 +14,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// Remembers the device's first failure. After it nothing touches CUDA any more.
+// Remembers the device's first failure. After it nothing touches CUDA anymore.
 class Fault {
  public:
   absl::Status Get() const {

@@ -23,23 +23,24 @@ template <class Op, bool kHasModulus = false>
 using FolderFor = std::conditional_t<sizeof(typename Op::State) <= kMaxWarpFoldedBytes && !kHasModulus,
                                      WarpFolder<Op>, NodeFolder<Op>>;
 
-// Folds the partials of a launch: of edge leaves, which start at `edges`, and of units behind them.
+// Folds the partials of a launch: those of edge leaves, which start at `edges`, and those of units after
+// them.
 //
-// The left edge, the right edge and the units are one loop, so that the code of a Fold is there once: it
-// takes most of the time that such a kernel takes to compile, and each launch fetches it.
+// The left edge, the right edge and the units are one loop, so that the code of a Fold exists only once: it
+// accounts for most of the time that this kernel takes to compile, and each launch fetches it.
 template <class Folder, Operator Op>
 __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, const UnitPlan& plan,
                                              const Workspace& workspace, typename Op::State* edges) {
   using State = typename Op::State;
   WARPFOLD_SHARED(std::byte, shared, [Folder::kSharedBytes]);
-  // There is room for 1 KiB a leaf in ranges of up to DeviceReducer's array_bytes; a state for each leaf and
-  // a third for what they are folded into take no more than 683 bytes of that. What longer ranges need is in
-  // DeviceReducer::Capacity.
+  // There is room for 1 KiB per leaf in ranges of up to DeviceReducer's array_bytes; a state for each leaf
+  // and a third more for the states that they are folded into take no more than 683 bytes of that.
+  // DeviceReducer::Capacity says what longer ranges need.
   static_assert(sizeof(State) <= 512);
   State* const units = edges + plan.edge_leaves();
   Folder folder(op, workspace, reinterpret_cast<State*>(shared), units + plan.units + 1);
   const std::uint64_t end_unit = plan.first_unit + plan.units;
-  // Where there are no units, all leaves are the left edge.
+  // If there are no units, all leaves are the left edge.
   const int stretches = plan.units > 0 ? 3 : 1;
   bool one_more = false;
 #pragma unroll 1
@@ -56,7 +57,7 @@ __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, c
     const std::uint32_t levels = stretch + 1 < stretches ? plan.unit_level : kTreeLevels;
     const State rest = folder.Fold(states, begin, end, levels, is_right ? Side::kBack : Side::kFront);
     // A right edge that ends in a short leaf may have as many leaves as a unit. Then it is one more unit,
-    // which is stored behind the others.
+    // which is stored after the others.
     if (is_right && begin < end) {
       one_more = true;
       if (threadIdx.x == 0) units[plan.units] = rest;

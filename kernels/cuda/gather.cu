@@ -11,11 +11,11 @@ namespace warpfold::kernels::cuda {
 namespace {
 
 constexpr std::uint32_t kThreads = kGatherThreads;
-// A tile that is not aligned reaches into one more vector.
+// A tile that is not aligned extends into one more vector.
 constexpr std::uint32_t kVectors = kTileBytes / kVectorBytes + 1;
 constexpr std::uint32_t kLoads = (kVectors + kThreads - 1) / kThreads;
 
-// Brings all vectors that the tile has a part of into shared memory. All of a thread's loads are issued
+// Brings all vectors that contain a part of the tile into shared memory. All of a thread's loads are issued
 // before it waits for the first: the bus takes microseconds for each.
 __device__ void LoadTile(const Tile& tile, std::uint32_t lead, uint4* loaded) {
   const auto* const source = reinterpret_cast<const uint4*>(tile.from - lead);
@@ -41,7 +41,7 @@ __device__ uint4 VectorAt(const std::uint32_t* words, std::uint32_t byte) {
           __funnelshift_r(from[2], from[3], shift), __funnelshift_r(from[3], from[4], shift)};
 }
 
-// Vectors of the target that a tile has only a part of are written byte by byte; the rest of such a vector
+// Vectors of the target that a tile covers only in part are written byte by byte; the rest of such a vector
 // belongs to another tile.
 __device__ void StoreTile(const Tile& tile, std::uint32_t lead, const uint4* loaded, std::byte* target) {
   const auto bytes = static_cast<std::uint32_t>(tile.byte_count);
@@ -59,12 +59,12 @@ __device__ void StoreTile(const Tile& tile, std::uint32_t lead, const uint4* loa
   if (threadIdx.x < bytes - tail) to[tail + threadIdx.x] = source[tail + threadIdx.x];
 }
 
-// Source and target are aligned differently: shared memory lies between them, where a shift costs nothing
-// that matters beside the bus.
+// Source and target are aligned differently: data go through shared memory, where the cost of a shift is
+// negligible compared with the bus.
 __global__ void __launch_bounds__(kThreads)
     Gather(const Tile* tiles, std::uint32_t tile_count, std::byte* target) {
   __shared__ Tile tile;
-  __shared__ uint4 loaded[kVectors + 1];  // VectorAt reads up to a word behind the last
+  __shared__ uint4 loaded[kVectors + 1];  // VectorAt reads up to a word beyond the last
   for (std::uint32_t i = blockIdx.x; i < tile_count; i += gridDim.x) {
     if (threadIdx.x == 0) tile = tiles[i];
     __syncthreads();
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
     LoadTile(tile, lead, loaded);
     __syncthreads();
     StoreTile(tile, lead, loaded, target);
-    __syncthreads();  // before the next tile comes in their place
+    __syncthreads();  // before the next tile takes their place
   }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel that brings scattered bytes of the host together in device memory. No abseil in here, for nvcc.
+// The kernel that brings scattered bytes of the host together in device memory. There is no abseil in here,
+// because nvcc compiles it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +14,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// What a block moves at a time: 1 to kTileBytes bytes from anywhere to anywhere.
+// The unit that a block moves at a time: 1 to kTileBytes bytes from anywhere to anywhere.
 struct Tile {
   const std::byte* from;  // memory that the device can read; at any alignment
   std::uint64_t to;       // byte of the target
@@ -21,8 +22,8 @@ struct Tile {
 };
 
 // Copies each tile to its place in `target`, which is 16-byte aligned. Reads whole aligned 16-byte vectors:
-// the up to 15 bytes before and behind a tile are read, too, and ignored. `tiles` (device or mapped memory)
-// must stay until the stream has reached that point. Returns cudaGetLastError().
+// up to 15 bytes before and after a tile are read, too, and ignored. `tiles` (device or mapped memory) must
+// stay until the stream has reached that point. Returns cudaGetLastError().
 cudaError_t LaunchGather(const Tile* tiles, std::size_t tile_count, std::byte* target, cudaStream_t stream);
 
 }  // namespace warpfold::kernels::cuda

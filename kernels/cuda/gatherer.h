@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Brings pieces of the host's memory together on the device, where copy commands would be too many: one for
-// each piece of 16 KiB carries 4.5 GB/s, the kernel 44 (docs/data-path.md).
+// Brings pieces of the host's memory together on the device, if copy commands would be too many: with one for
+// each piece of 16 KiB they reach 4.5 GB/s, and the kernel 44 (docs/data-path.md).
 //
-// Threads: one caller at a time, with one stream. All memory is allocated by Create.
+// Threads: only one caller at a time, with one stream. All memory is allocated by Create.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,15 +21,15 @@ namespace warpfold::kernels::cuda {
 
 class Gatherer {
  public:
-  // Takes up to `max_pieces` pieces of `max_bytes` together.
+  // Takes up to `max_pieces` pieces with `max_bytes` in total.
   static absl::StatusOr<std::unique_ptr<Gatherer>> Create(std::size_t max_bytes, std::size_t max_pieces);
   ~Gatherer();
   Gatherer(const Gatherer&) = delete;
   Gatherer& operator=(const Gatherer&) = delete;
 
   // Enqueues the copy of the pieces, one after the other, to `target` (device memory, at any alignment), and
-  // returns without waiting. Not before the stream has finished the last one. cudaErrorInvalidValue for more
-  // than Create was told of.
+  // returns without waiting. Not to be called before the stream has finished the last copy.
+  // cudaErrorInvalidValue for more than Create was given.
   cudaError_t Launch(std::span<const HostPiece> pieces, std::byte* target, cudaStream_t stream);
 
  private:

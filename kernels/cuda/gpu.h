@@ -7,7 +7,7 @@
 namespace warpfold::kernels::cuda {
 
 struct Gpu {
-  int ordinal = 0;  // by which CUDA knows it
+  int ordinal = 0;  // CUDA's number for it
   int device = 0;   // its number among the backend's devices
 };
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host hands to a kernel over ranges, and the table of functions that launch one. There is no abseil
-// in here, because nvcc compiles this once per operator. The executor on the host uses it, too
+// What the host passes to a kernel over ranges, and the table of functions that launch one. There is no
+// abseil in here, because nvcc compiles this once per operator. The executor on the host uses it, too
 // (vocabulary.h), so that it has no CUDA headers, and the table over segments is in segments/segment_plan.h.
 #pragma once
 
@@ -28,9 +28,9 @@ struct Range {
 // Where partials and results go. It belongs to one stream, whose kernels use it one after the other.
 struct Workspace {
   std::byte* partials = nullptr;  // device memory: see DeviceReducer::Capacity
-  // Device memory, 0 between launches: what is counted here wraps by itself. In kernels with a last block
-  // [0] is its ticket, and [1] counts the units that were drawn. In trees of matrices [0] counts the spans of
-  // elements that were drawn, and from [1] on each group has a ticket.
+  // Device memory, 0 between launches: the counters here wrap around by themselves. In kernels with a last
+  // block, [0] is its ticket, and [1] counts the units that were drawn. In trees of matrices, [0] counts the
+  // spans of elements that were drawn, and from [1] on each group has a ticket.
   unsigned* tickets = nullptr;
   // The states of the range's maximal subtrees, in order, `node_stride` bytes apart. Mapped host memory.
   std::byte* nodes = nullptr;
@@ -46,7 +46,7 @@ using LaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, con
 
 using Row = FunctionRow<LaunchFunction>;
 
-// The rows of all operators, in the order of the operator list, of the kernels over ranges.
+// The rows of all operators, in the order of the operator list, for the kernels over ranges.
 std::span<const Row* const> Rows();
 
 }  // namespace warpfold::kernels::cuda

@@ -13,15 +13,15 @@
 
 namespace warpfold::kernels::cuda {
 
-// The two ends from which the workspace's list of nodes is filled. The list is in array order: a node that
-// is written at the front comes behind those written there before, and one written at the back comes before
-// those.
+// The two ends from which the workspace's list of nodes is filled. The list is in array order: a node that is
+// written at the front comes after those written there before, and one written at the back comes before those
+// written there.
 enum class Side { kFront, kBack };
 
-// Folds stretches of adjacent nodes of one level, level by level, and writes those that stay without a
-// partner, which are maximal subtrees of the range, to the workspace: a right child whose left sibling is
-// not in the range at the front, a left child whose right sibling is not in it at the back. States may have
-// any size; the block's threads share out each level.
+// Folds stretches of adjacent nodes of one level, level by level, and writes those that remain without a
+// partner, which are maximal subtrees of the range, to the workspace: a right child whose left sibling is not
+// in the range at the front, a left child whose right sibling is not in it at the back. States may have any
+// size; the block's threads share the work of each level.
 template <Operator Op>
 class NodeFolder {
  public:
@@ -29,9 +29,9 @@ class NodeFolder {
   static constexpr std::uint32_t kSharedBytes = kFoldBytes;
   static constexpr std::uint32_t kSharedStates = kSharedBytes / sizeof(State);
 
-  // `shared` holds kSharedStates. `spare` is memory of the device for what CombineFours makes: a quarter of n
-  // states, then a quarter of those, and so on, which together are a third of n, the states that all calls of
-  // Fold get. A call with at most kFewNodes needs none.
+  // `shared` holds kSharedStates. `spare` is device memory for the results of CombineFours: a quarter of n
+  // states, then a quarter of those, and so on, together a third of n, where n is the number of states that
+  // all calls of Fold get. A call with at most kFewNodes needs none.
   __device__ NodeFolder(const Op& op, const Workspace& workspace, State* shared, State* spare)
       : op_(op), workspace_(workspace), shared_(shared), spare_(spare) {}
 
@@ -73,10 +73,11 @@ class NodeFolder {
   }
 
   // Combines aligned groups of four, two levels at once; returns where the resulting states are: not where
-  // others have yet to be read, so that no thread waits for another. Nodes outside the groups are written.
+  // other states have yet to be read, so that no thread waits for another. Nodes outside the groups are
+  // written.
   //
   // No barrier is needed between an earlier Fold and this one, though both use the same shared memory. An
-  // edge is aligned at its inner end, so that at each level at most one node stays behind, at the outer end.
+  // edge is aligned at its inner end, so that at each level at most one node is left over, at the outer end.
   // What the earlier Fold reads after its last barrier, to write or to return it, is therefore one state,
   // state 0, and only thread 0 reads it. Here no other thread overwrites state 0: the first group is thread
   // 0's.
@@ -103,8 +104,8 @@ class NodeFolder {
   }
 
   // Combines each node with its right neighbour; returns where the `count` resulting states are: in place, or
-  // in shared memory once they fit. In place is safe because what is in flight is read before it is written,
-  // and never written beyond what has been read.
+  // in shared memory once they fit. In place is safe because every state is read before its place is
+  // overwritten, and nothing is written beyond what has been read.
   __device__ State* CombinePairs(State* states, std::uint64_t count) {
     State* const out = count <= kSharedStates ? shared_ : states;
     if (count == 0) return out;

@@ -7,7 +7,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// What we use of nvml.h, which is not packaged beside the toolkit's runtime. These numbers and types are
+// The parts of nvml.h that we use; it is not packaged with the toolkit's runtime. These numbers and types are
 // NVML's binary interface (NVML API Reference Guide, "Device Queries").
 constexpr int kSuccess = 0;
 constexpr int kTemperatureOfGpu = 0;
@@ -28,7 +28,7 @@ bool Find(void* library, const char* name, Function*& function) {
 
 }  // namespace
 
-// The library, begun; ended and closed with this.
+// The library, initialised; it is shut down and closed with this object.
 struct Nvml::Library {
   ~Library() {
     if (begun) end();

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One GPU as NVIDIA's management library (NVML) sees it: what CUDA does not tell, and what CUDA would tell
-// only by way of the context that reductions use. The library comes with the driver and is opened at run
+// One GPU as NVIDIA's management library (NVML) sees it: what CUDA does not report, and what CUDA would
+// report only through the context that reductions use. The library comes with the driver and is opened at run
 // time: a server starts without it.
 //
-// Threads: Read from any; the library takes calls from all at once.
+// Threads: Read may be called from any thread; the library takes concurrent calls.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class Nvml {
  public:
   static constexpr char kLibrary[] = "libnvidia-ml.so.1";
 
-  // `bus_id` is that of cudaDeviceGetPCIBusId: NVML counts GPUs in another order than CUDA. Null where there
+  // `bus_id` is that of cudaDeviceGetPCIBusId: NVML counts GPUs in a different order from CUDA. Null if there
   // is no such library, or it does not know the GPU.
   static std::unique_ptr<Nvml> Open(const char* bus_id, const char* library = kLibrary);
   ~Nvml();

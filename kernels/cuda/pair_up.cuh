@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A balanced tree over states that come one after the other, in registers.
+// A balanced tree, in registers, over states that come one after the other.
 #pragma once
 
 #include <cstddef>

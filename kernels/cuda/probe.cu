@@ -5,7 +5,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// Compiled for what all others are.
+// Compiled for the same architectures as all other kernels.
 __global__ void Probe() {}
 
 }  // namespace

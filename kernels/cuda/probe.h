@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether this executable's kernels run on a device at all.
+// Tells whether this executable's kernels run on a device at all.
 #pragma once
 
 #include "kernels/cuda/vocabulary.h"

@@ -60,17 +60,17 @@ __device__ __forceinline__ Op OperatorOf(const KernelParameters<Op, kHasModulus>
 //   Operation, kLeafElements, kWarps and kThreads of a block, kBlocksPerMultiprocessor
 //   kLargestLevel                   of runs: 2^level aligned leaves, the warp's share of a unit
 //   Prefetch(leaf)                  begins to load the leaf with which the next run starts
-//   PrefetchEdge(leaf)              the same of a leaf that is folded alone, and is not short (IsShort)
+//   PrefetchEdge(leaf)              the same for a leaf that is folded alone, and is not short (IsShort)
 //   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`,
 //                                   unless that is kNoLeaf
 //   kHasShort                       whether leaves with too few elements are not for FoldRun; if so:
 //   IsShort(leaf), FoldShort(leaf)  whether a leaf is one of those, and its state then
 //
-// Where an operator may have a modulus there are two kernels: the compiler knows that an operator made
-// without the parameters has none, and does not ask at each step.
+// If an operator may have a modulus, there are two kernels: the compiler knows that an operator made without
+// the parameters has none, and does not test for it at each step.
 //
 // After its last unit a block has nothing to prefetch: it loads the first leaves of that unit again, and
-// nobody uses them. Where units are not drawn, `next` becomes a number that no unit has, so that a block ends
+// nobody uses them. If units are not drawn, `next` becomes a number that no unit has, so that a block ends
 // after its second one.
 template <class Leaves, bool kHasModulus>
 __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   Leaves leaves(op, range);
   const std::uint32_t warp = threadIdx.x / kLanes;
   const std::uint32_t lane = threadIdx.x % kLanes;
-  // There are two sets, used in turn, so that one barrier a unit is enough.
+  // There are two sets, used in turn, so that one barrier per unit is enough.
   WARPFOLD_SHARED(std::byte, shared, [2][kWarps * sizeof(State)]);
   WARPFOLD_SHARED(unsigned, drawn, [2]);
   // The partials of a single block can stay in shared memory.
@@ -149,7 +149,7 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
   UnitPlan plan;
   auto threads = static_cast<unsigned>(Leaves::kThreads);
   if (range.leaf_count <= Leaves::kWarps) {
-    // One block, in which each warp folds a leaf alone: all of them are edges.
+    // There is one block, in which each warp folds one leaf alone: all of them are edges.
     plan.left_edge = range.leaf_count;
     threads = static_cast<unsigned>(range.leaf_count * kLanes);
   } else {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cuda backend's row of one family. cmake generates one source file per family that instantiates it
+// The cuda backend's row of one family. CMake generates one source file per family that instantiates it
 // (kernels/row.in).
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a slot on a GPU takes of memory besides its staging buffer and the twin of that: most of it is tables
-// and results of segments. No CUDA in here: a server adds it up before there is any slot.
+// The memory that a slot on a GPU takes besides its staging buffer and the twin of that: most of it is tables
+// and results of segments. There is no CUDA in here: a server adds it up before there is any slot.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline constexpr std::size_t kMaxNodes = 2 * 40;
 // Sizes of a SegmentItem (segments/segment_plan.h) and of a Tile (gather.h).
 inline constexpr std::size_t kSegmentItemBytes = 16;
 inline constexpr std::size_t kGatherTileBytes = 24;
-// The flag that there are errors has a vector of its own, before the errors.
+// The flag that says whether there are errors has its own vector, before the errors.
 inline constexpr std::size_t kErrorFlagBytes = 16;
 
 // Bytes of the tables of a DeviceSegmentReducer that has room for this many bytes of results.
@@ -35,7 +35,7 @@ struct SegmentTables {
 };
 constexpr SegmentTables TablesOfSegments(std::size_t result_bytes) {
   const std::size_t segments = result_bytes / sizeof(std::uint64_t);
-  // A tile has one segment at least. Items are behind the offsets, at a whole vector.
+  // A tile has at least one segment. Items follow the offsets, at a whole vector.
   return {.offsets = (segments + 2) * sizeof(std::uint64_t),
           .items = (segments + kMaxRuns) * kSegmentItemBytes,
           .errors = kErrorFlagBytes + segments};
@@ -43,7 +43,8 @@ constexpr SegmentTables TablesOfSegments(std::size_t result_bytes) {
 
 // A DeviceReducer's memory for ranges of `array_bytes`. A quarter of the elements is what matrix products
 // need (matrix_plan.h), and the least that other operators over matrices fold into one state
-// (entrywise_kernel.cuh); scalars have at most a state a leaf, and what those are folded into (fold.cuh).
+// (entrywise_kernel.cuh); scalars have at most one state per leaf, and the states that those are folded into
+// (fold.cuh).
 constexpr std::size_t PartialBytes(std::size_t array_bytes) { return array_bytes / 4 + kMaxNodeBytes; }
 constexpr std::size_t TicketBytes(std::size_t array_bytes) {
   return TreeTickets(array_bytes) * sizeof(unsigned);

@@ -8,8 +8,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// Draws the next number, 0 to `last`; behind `last` comes 0 again. Releases this thread's writes, and those
-// that a barrier ordered before it; acquires what earlier draws released.
+// Draws the next number, 0 to `last`; after `last` comes 0 again. Releases this thread's writes, and those
+// that a barrier ordered before it; acquires what earlier draws have released.
 __device__ __forceinline__ unsigned DrawTicket(unsigned* ticket, unsigned last) {
 #if defined(WARPFOLD_SIMT)
   return AtomicIncAcquireRelease(ticket, last);
@@ -27,9 +27,9 @@ __device__ __forceinline__ unsigned DrawTicket(unsigned* ticket, unsigned last) 
 // all threads of that block.
 //
 // The first barrier puts the writes of a block's threads before its ticket, the increment orders them among
-// blocks, and the second barrier gives them to the last block's threads (PTX ISA, "Memory Consistency Model":
-// "Release and Acquire Patterns", "Memory synchronization"). `inc` wraps the ticket to zero at the last
-// block: it needs no memset and serves the stream's next launch.
+// blocks, and the second barrier makes them visible to the last block's threads (PTX ISA, "Memory Consistency
+// Model": "Release and Acquire Patterns", "Memory synchronization"). `inc` wraps the ticket to zero at the
+// last block: it needs no memset and serves the stream's next launch.
 __device__ inline bool IsLastOf(unsigned* ticket, unsigned blocks) {
   if (blocks == 1) {
     __syncthreads();

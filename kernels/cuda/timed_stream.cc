@@ -7,7 +7,7 @@
 namespace warpfold::kernels::cuda {
 
 TimedStream::~TimedStream() {
-  // Nothing to do about errors here: the process is ending.
+  // Errors cannot be handled here: the process is ending.
   for (cudaEvent_t event : {begun_, copied_, reduced_, returned_}) {
     if (event != nullptr) cudaEventDestroy(event);
   }

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream, and the events by which a slot knows when its work has ended and how long each part of it took:
+// A stream, and the events from which a slot knows when its work has ended and how long each part of it took:
 //
 //   Begin  [copies to the device  EndCopy]  kernels  EndKernels  [the way back  EndReturn]
 //
-// An event takes a microsecond or two, so that what copies nothing has none for it.
+// An event takes a microsecond or two, so work that copies nothing has no event for copies.
 //
-// Threads: one at a time. A thread that calls Create has made the GPU current, for the stream and the events
-// are made on it. So has one that calls Begin or an End, because the work between them is enqueued for that
-// GPU. Query, Await and Measure ask the events alone, and CUDA answers whichever GPU is current.
+// Threads: only one at a time. A thread that calls Create must have made the GPU current, because the stream
+// and the events are made on it. So must one that calls Begin or an End, because the work between them is
+// enqueued for that GPU. Query, Await and Measure query only the events, and CUDA answers whichever GPU is
+// current.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,7 +29,7 @@ class TimedStream {
 
   // Makes the stream and its events, on the current GPU.
   absl::Status Create();
-  // Has the destructor touch nothing: the device is lost.
+  // Makes the destructor touch nothing: the device is lost.
   void Abandon();
 
   cudaStream_t get() const { return stream_; }
@@ -38,7 +39,7 @@ class TimedStream {
   absl::Status EndKernels();
   absl::Status EndReturn();
 
-  // Returns cudaErrorNotReady until the device has got to what the last End marked.
+  // Returns cudaErrorNotReady until the device has reached the point that the last End marked.
   cudaError_t Query() const { return cudaEventQuery(end_); }
   absl::Status Await() const;
 
@@ -46,7 +47,7 @@ class TimedStream {
     absl::Duration copy;  // there and back
     absl::Duration kernel;
   };
-  // How long the parts took of what has ended.
+  // How long the parts of the work that has ended took.
   absl::Status Measure(Times* times) const;
 
  private:

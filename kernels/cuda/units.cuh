@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a range of leaves is shared out among blocks. The bits of the result do not depend on it.
+// How a range of leaves is divided among blocks. The bits of the result do not depend on it.
 //
 //      edge leaves      units: aligned stretches of 2^unit_level leaves    edge leaves
 //   [first_leaf ....)[first_unit ..................... end_unit)[.... first_leaf + leaf_count)
 //
 // A block takes as many edge leaves as it has warps, or one unit after another. In ReduceKernel the edge
-// blocks have the lowest numbers, so that they start first. They end after one leaf, and so the unit blocks
-// that wait for their places lose little.
+// blocks have the lowest numbers, so that they start first. They end after one leaf, so the unit blocks that
+// wait for their places lose little.
 #pragma once
 
 #include <algorithm>
@@ -26,10 +26,10 @@ struct UnitPlan {
   std::uint32_t unit_level = 0;
   std::uint64_t first_unit = 0;
   std::uint32_t units = 0;      // far fewer than 2^31 in any device's memory
-  std::uint64_t left_edge = 0;  // leaves before the units; all leaves where there are no units
+  std::uint64_t left_edge = 0;  // leaves before the units; all leaves if there are no units
   std::uint64_t right_edge = 0;
   std::uint32_t unit_blocks = 0;  // how many blocks take the units
-  bool draws = false;             // whether a block draws its units from the third on, as it gets done
+  bool draws = false;             // whether a block draws its units from the third on, as it finishes others
 
   __host__ __device__ std::uint64_t edge_leaves() const { return left_edge + right_edge; }
   // The leaf that edge index `i` stands for.
@@ -38,8 +38,8 @@ struct UnitPlan {
   }
 };
 
-// The shares of `resident_blocks`. Units are of the smallest level that leaves no more than `many_units`, or
-// else of the largest.
+// The shares of `resident_blocks`. Units have the smallest level that results in no more than `many_units`,
+// or else the largest level.
 inline UnitPlan PlanUnits(const Range& range, std::uint64_t leaf_elements, std::uint32_t smallest_level,
                           std::uint32_t largest_level, std::uint64_t resident_blocks,
                           std::uint64_t many_units = kManyUnits) {

@@ -15,8 +15,8 @@ namespace warpfold::kernels::cuda {
 // A lane's part of a leaf.
 using LaneVectors = uint4[kLeafRows];
 
-// Loads a vector that is read once, if it `exists`; else the result is anything. This is no branch, because
-// the compiler would have to finish all that is in front of a branch before it could issue the loads behind
+// Loads a vector that is read once, if it `exists`; otherwise the result is arbitrary. This is not a branch,
+// because the compiler would have to finish everything before a branch before it could issue the loads after
 // it.
 __device__ __forceinline__ uint4 LoadStreamed(const uint4* vector, bool exists) {
 #if defined(WARPFOLD_SIMT)
@@ -35,7 +35,7 @@ __device__ __forceinline__ uint4 LoadStreamed(const uint4* vector, bool exists) 
 }
 
 // Element c of a vector, where c is a constant after unrolling. Words are shifted, because nvcc keeps arrays
-// of elements of 8 or 16 bits in memory where there are many states.
+// of elements of 8 or 16 bits in memory if there are many states.
 template <class T>
 __device__ __forceinline__ T ElementOf(const uint4& vector, std::uint32_t c) {
   const std::uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA C++, as kernels use it that run on a GPU and on the host: nvcc's, or that of kernels/simt. Such
-// kernels declare shared memory by WARPFOLD_SHARED, and are launched by LaunchKernel or LaunchCooperatively.
+// CUDA C++ as used by kernels that run on a GPU and on the host: nvcc's, or that of kernels/simt. These
+// kernels declare shared memory with WARPFOLD_SHARED, and are launched with LaunchKernel or
+// LaunchCooperatively.
 #pragma once
 
 #if defined(WARPFOLD_SIMT)

@@ -24,7 +24,7 @@ struct WordsOf {
 template <class State, class ShuffleWord>
 __device__ __forceinline__ State ShuffleWords(const State& state, ShuffleWord shuffle) {
   if constexpr (std::is_same_v<State, Uint128>) {
-    // This shifts, because nvcc copies the bytes of an __int128 by way of memory.
+    // This uses shifts, because nvcc copies the bytes of an __int128 through memory.
     const auto low = shuffle(static_cast<std::uint64_t>(state));
     const auto high = shuffle(static_cast<std::uint64_t>(state >> 64));
     return Uint128{high} << 64 | low;
@@ -59,7 +59,7 @@ __device__ __forceinline__ State Choose(bool first, const State& a, const State&
   }
 }
 
-// Makes the compiler finish a state, and hold it in registers, before it begins with the code behind this.
+// Makes the compiler finish a state, and hold it in registers, before it begins with the code after this.
 template <class State>
 __device__ __forceinline__ void Pin(State& state) {
   std::uint32_t words[(sizeof(State) + 3) / 4] = {};
@@ -79,7 +79,7 @@ __device__ __forceinline__ State ShuffleXor(const State& state, int mask) {
   return ShuffleWords(state, [mask](auto w) { return __shfl_xor_sync(kFullWarp, w, mask); });
 }
 
-// The state of lane + distance; the own one where there is no such lane.
+// The state of lane + distance; its own state if there is no such lane.
 template <class State>
 __device__ __forceinline__ State ShuffleDown(const State& state, int distance) {
   return ShuffleWords(state, [distance](auto w) { return __shfl_down_sync(kFullWarp, w, distance); });

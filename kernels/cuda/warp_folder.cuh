@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// WarpFolder: the same as NodeFolder by shuffles instead of shared memory, for states of a few words.
+// WarpFolder: the same as NodeFolder, with shuffles instead of shared memory, for states of a few words.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// Does what NodeFolder does, for states of a few words: it folds five levels at a time, each warp an aligned
-// group of 32 nodes.
+// Does the same as NodeFolder, for states of a few words: it folds five levels at a time, and each warp folds
+// an aligned group of 32 nodes.
 template <Operator Op>
 class WarpFolder {
  public:
@@ -30,7 +30,7 @@ class WarpFolder {
         lane_(threadIdx.x % kLanes),
         warp_(threadIdx.x / kLanes) {}
 
-  // Does what NodeFolder::Fold does.
+  // Does the same as NodeFolder::Fold.
   __device__ __forceinline__ State Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
                                         std::uint32_t levels, Side side) {
     while (end - begin > kLanes) {
@@ -55,11 +55,11 @@ class WarpFolder {
   static constexpr std::uint32_t kGroupLevels = 5;
   static constexpr std::uint32_t kInFlight = kGroupsInFlight;
 
-  // Folds up to 32 nodes, one a lane, as Fold does. Every warp does the same; warp 0 writes. Returns the node
-  // that is left, if one is.
+  // Folds up to 32 nodes, one per lane, as Fold does. Every warp does the same; warp 0 writes. Returns the
+  // node that is left, if one is.
   //
-  // A lane goes as many levels up as there are complete subtrees of the range that begin with its node. What
-  // it has then is written unless it is part of another lane's. None of that depends on the states.
+  // A lane goes as many levels up as there are complete subtrees of the range that begin with its node. The
+  // result is then written, unless it is part of another lane's. None of that depends on the states.
   __device__ State FoldFew(const State* states, std::uint64_t& begin, std::uint64_t& end,
                            std::uint32_t levels, Side side) {
     if (begin == end) return {};
@@ -79,7 +79,7 @@ class WarpFolder {
 
     State state{};
     if (exists) state = states[lane_];
-#pragma unroll 1  // or there are more instructions to fetch than to execute
+#pragma unroll 1  // otherwise there are more instructions to fetch than to execute
     for (std::uint32_t l = 0; l < levels && 2u << l <= count; ++l) {
       state = Choose(l < level, op_.Combine(state, ShuffleDown(state, 1 << l)), state);
     }
@@ -98,9 +98,9 @@ class WarpFolder {
     return ShuffleFrom(state, lane);
   }
 
-  // Folds `groups` aligned groups of 32 nodes into one each, which go to shared memory if they fit and else
-  // to `beyond`. Both may be where the nodes are: what is in flight is read before it is written, and results
-  // never reach beyond what has been read.
+  // Folds `groups` aligned groups of 32 nodes into one each, which go to shared memory if they fit, otherwise
+  // to `beyond`. Both may be where the nodes are: every node is read before its place is overwritten, and
+  // results never extend beyond what has been read.
   __device__ State* FoldGroups(const State* nodes, std::uint64_t groups, State* beyond) {
     State* const out = groups * sizeof(State) <= kSharedBytes ? shared_ : beyond;
     const std::uint32_t warps = blockDim.x / kLanes;
@@ -113,7 +113,8 @@ class WarpFolder {
       }
 #pragma unroll
       for (std::uint32_t b = 0; b < kInFlight; ++b) {
-        // Lanes whose partner is not a right neighbour compute nothing of use, and lane 0 never reads them.
+        // Lanes whose partner is not a right neighbour compute nothing useful, and lane 0 never reads their
+        // states.
         for (std::uint32_t width = 1; width < kLanes; width *= 2) {
           states[b] = op_.Combine(states[b], ShuffleDown(states[b], width));
         }

@@ -23,7 +23,7 @@ template <RingElement T>
 struct AffineCompose<T> {
   using Element = AffineMap<T>;
   using State = Element;
-  // Where there is a modulus, entries are congruent to those of states.
+  // If there is a modulus, entries are congruent to those of states.
   struct LeafState {
     T entries[2];
   };
@@ -32,7 +32,7 @@ struct AffineCompose<T> {
   static constexpr bool kHasIdentity = true;
   static constexpr bool kTakesModulus = IntegerElement<T>;
 
-  // Where there is a modulus, entries of states are 0 to modulus - 1.
+  // If there is a modulus, entries of states are 0 to modulus - 1.
   Residues<Bits<T>> residues;
   Congruences<Bits<T>> congruences;
   AffineCompose() = default;
@@ -68,7 +68,7 @@ struct AffineCompose<T> {
   }
 
  private:
-  // The residues that a state is made of, if there is a modulus.
+  // The state with entries reduced to residues, if there is a modulus.
   WARPFOLD_FN State Reduced(const State& s) const {
     if constexpr (IntegerElement<T>) {
       if (residues.any()) {
@@ -79,7 +79,7 @@ struct AffineCompose<T> {
     return s;
   }
 
-  // g after f. With a modulus: of congruent entries, to congruent ones.
+  // g after f. With a modulus: from congruent entries to congruent ones.
   template <class S>
   WARPFOLD_FN S Compose(const S& f, const S& g) const {
     if constexpr (IntegerElement<T>) {

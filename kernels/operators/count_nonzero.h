@@ -18,8 +18,8 @@ requires(FloatElement<T> || !kIgnoreNan) struct CountNonzero<T, kIgnoreNan> {
   using Element = T;
   using LeafState = std::uint32_t;
   using State = std::uint64_t;
-  // Integers are zero where all of their bits are, and floats where all but the sign are, whatever else the
-  // bits mean. Only to ignore NaN one must know which of the two halves it is.
+  // Integers are zero if all of their bits are, and floats if all except the sign are, whatever else the bits
+  // mean. Only ignoring NaN requires knowing which of the two half types it is.
   using SameBytes =
       CountNonzero<std::conditional_t<IntegerElement<T>, Bits<T>,
                                       std::conditional_t<HalfElement<T> && !kIgnoreNan, Float16, T>>,

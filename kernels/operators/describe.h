@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Count, smallest, largest, sum, mean and variance in one pass: each as the operator of that name has it,
-// and the count without NaN that are ignored.
+// Count, smallest, largest, sum, mean and variance in one pass: each as the operator of that name defines it,
+// and the count without ignored NaN.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace warpfold::kernels {
 template <class T, bool kIgnoreNan>
 struct Describe;
 
-// What describe has of integers and of floats alike.
+// What describe has in common for integers and floats.
 template <AnyElement T, bool kIgnoreNan>
 struct DescribeBase {
   using Sums = Sum<T, kIgnoreNan>;
@@ -54,7 +54,8 @@ struct DescribeBase {
   }
 };
 
-// Describes integers. All of its parts are exact, and the variance is made of the same sum that is shown.
+// Describes integers. All of its parts are exact, and the variance is computed from the same sum that is
+// shown.
 template <IntegerElement T>
 struct Describe<T, false> : DescribeBase<T, false> {
   using Base = DescribeBase<T, false>;
@@ -123,8 +124,8 @@ struct Describe<T, false> : DescribeBase<T, false> {
   }
 
  private:
-  // Whether the extremes can be two of the elements, or the only one: the others must have what is left of
-  // the sum and of the squares, and lie between them.
+  // Whether the extremes can be two of the elements, or the only one: the other elements must lie between
+  // them and account for the rest of the sum and of the squares.
   static bool HasExtremes(const State& s, std::uint64_t count) {
     if (count == 1) return s.min == s.max;
     const auto element = [](typename Base::WideKey key) {
@@ -246,8 +247,8 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   }
 
  private:
-  // Whether sum and mean can be those of elements between these extremes. Rounding may lift them a little; it
-  // is less than 2^-45 of the largest magnitude for each element.
+  // Whether sum and mean can be those of elements between these extremes. Rounding may raise them a little,
+  // by less than 2^-45 of the largest magnitude for each element.
   static bool GoTogether(const State& s) {
     const auto range = Base::RangeOf(s);
     const double least = ElementOf<T>(range.min);
@@ -256,7 +257,7 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
     const auto count = static_cast<double>(s.moments.count);
     const double largest = std::max(std::fabs(least), std::fabs(greatest));
     const double slack = (largest + std::numeric_limits<double>::min()) * 0x1p-40;
-    // Of infinities, and where a sum overflows, it may be any.
+    // With infinities, and if a sum overflows, it may be anything.
     if (!std::isfinite((largest + slack) * count)) return true;
     return s.sum >= (least - slack) * count && s.sum <= (greatest + slack) * count &&
            std::fabs(s.sum - s.moments.mean * count) <= slack * count;
@@ -265,8 +266,8 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   static WARPFOLD_FN Outcome MeanOf(const State& s) {
     const std::uint64_t count = s.moments.count;
     if (count == 0) return {.value = Scalar::Of(CanonicalNan(NAN))};
-    // The sum takes ignored NaN for 0.0, but they have no part in the mean: of -0.0 (key -1) alone it is
-    // -0.0.
+    // The sum counts ignored NaN as 0.0, but they have no part in the mean: if the only others are -0.0 (key
+    // -1), it is -0.0.
     const double sum = kIgnoreNan && s.max == -1 && s.sum == 0 ? -0.0 : s.sum;
     return Mean<T, false>{}.Finish(sum, count);
   }

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list of element types. One more takes a place in the list, its facts in proto/element_type.h, its value
-// of the proto's enum, and a case in kernels/cuda/segments/element_reader.cuh. A float also takes
+// The list of element types. A new one needs a place in the list, its facts in proto/element_type.h, a value
+// in the proto's enum, and a case in kernels/cuda/segments/element_reader.cuh. A float also needs
 // kInfinityBits and kUnitExponent here, kLargestFloat (float_bounds.h), kExactSumWords (superaccumulator.h),
-// kPrecision (exact_sum.h), and kTop and kFractionBits (cuda/exact/exact_leaves.cuh). One of 16 bits takes
-// ToFloat (half.h), HalfAsDouble (half_as_double.h) and its instructions in cuda/leaf/extrema.cuh besides.
+// kPrecision (exact_sum.h), and kTop and kFractionBits (cuda/exact/exact_leaves.cuh). A float of 16 bits also
+// needs ToFloat (half.h), HalfAsDouble (half_as_double.h) and its instructions in cuda/leaf/extrema.cuh.
 #pragma once
 
 #include <concepts>
@@ -99,9 +99,10 @@ template <AnyElement T>
 WARPFOLD_FN double DoubleOf(T x) {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::integral<T> && sizeof(T) == 8) {
-    // Only product's estimates (product.h) come here. x86 without AVX-512 converts unsigned integers by a
-    // branch, so this makes bits of doubles with fixed exponents: the lower half of x as 2^52 + low, the
-    // upper one as 2^84 + 2^32 high; with its sign flipped, if it has one. Only the last addition rounds.
+    // Only product's estimates (product.h) come here. x86 without AVX-512 converts unsigned integers with a
+    // branch, so this composes the bits of doubles with fixed exponents: the lower half of x as 2^52 + low,
+    // the upper half as 2^84 + 2^32 high, with the sign bit flipped if there is one. Only the last addition
+    // rounds.
     constexpr double kBias = 0x1p84 + 0x1p52 + (std::is_signed_v<T> ? 0x1p63 : 0.0);
     constexpr std::uint64_t kSign = std::is_signed_v<T> ? 0x80000000u : 0;
     const auto bits = static_cast<std::uint64_t>(x);
@@ -116,7 +117,7 @@ WARPFOLD_FN double DoubleOf(T x) {
 template <AnyElement T>
 inline constexpr bool kIsSigned = std::is_signed_v<Value<T>>;
 
-// int64_t for signed integers, uint64_t for unsigned ones, double for floats: what sums come in.
+// int64_t for signed integers, uint64_t for unsigned ones, double for floats: the types of sums.
 template <AnyElement T>
 using Wide = std::conditional_t<FloatElement<T>, double,
                                 std::conditional_t<kIsSigned<T>, std::int64_t, std::uint64_t>>;
@@ -148,7 +149,7 @@ using Bits = typename UnsignedOf<sizeof(T)>::type;
 
 template <FloatElement T>
 inline constexpr auto kSignBit = static_cast<Bits<T>>(Bits<T>{1} << (8 * sizeof(T) - 1));
-// The bits of 1.0: of the exponent, all but the highest bit.
+// The bits of 1.0: all bits of the exponent except the highest.
 template <FloatElement T>
 inline constexpr auto kOneBits = static_cast<Bits<T>>(kInfinityBits<T> >> 1 & kInfinityBits<T>);
 

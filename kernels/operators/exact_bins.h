@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact sums of floats of like magnitudes, by additions of doubles alone: the fast way into a
-// superaccumulator. A few bins, each 44 bits wide, lie one below the other. A number is cut at their borders
-// and each piece added to its bin. A piece is a multiple of its bin's lowest bit, and at most 2^44 times
-// that: 2^9 of them are added without rounding.
+// Exact sums of floats of similar magnitudes, using only additions of doubles: the fast way into a
+// superaccumulator. There are a few adjacent bins, each 44 bits wide. A number is cut at their borders and
+// each piece is added to its bin. A piece is a multiple of its bin's lowest bit, and at most 2^44 times that:
+// 2^9 of them are added without rounding.
 //
 // Source: the extraction of high parts, S. M. Rump, T. Ogita, S. Oishi, "Accurate floating-point summation
 // part I", SIAM J. Sci. Comput. 31 (2008), algorithm 3.2; bins for reproducible sums, J. Demmel, H. D.
@@ -17,7 +17,7 @@
 
 namespace warpfold::kernels {
 
-// The top for numbers of which `largest` is typical; others may be 2^20 times as large. It stays where
+// The top for numbers of which `largest` is typical; others may be 2^20 times as large. It is kept where
 // doubles can anchor three bins.
 WARPFOLD_FN int TopFor(double largest) {
   const int exponent = static_cast<int>(BitCast<std::uint64_t>(largest) >> 52 & 0x7ff) - 1022;
@@ -25,7 +25,7 @@ WARPFOLD_FN int TopFor(double largest) {
   return top < -880 ? -880 : top > 1000 ? 1000 : top;
 }
 
-// Returns the upper half of a magnitude's bits. Of two magnitudes the larger one has no smaller half.
+// Returns the upper half of a magnitude's bits. The larger of two magnitudes never has a smaller upper half.
 WARPFOLD_FN std::uint32_t UpperHalf(double x) {
   return static_cast<std::uint32_t>(BitCast<std::uint64_t>(x) >> 32) & 0x7fffffffu;
 }
@@ -35,7 +35,7 @@ class ExactBins {
  public:
   static constexpr int kBins = kBinCount;
   static constexpr int kBits = 44;
-  // Numbers that may be added to one set of bins, each below 2^top in magnitude.
+  // How many numbers may be added to one set of bins, each below 2^top in magnitude.
   static constexpr int kMaxAddends = 512;
 
   WARPFOLD_FN explicit ExactBins(int top) : top_(top) {}
@@ -44,8 +44,8 @@ class ExactBins {
     for (int i = 0; i < kBins; ++i) sums_[i] = sums[i];
   }
 
-  // Halfway up a binade whose numbers are as far apart as the lowest bit of bin i: what is added to it and
-  // taken away again is rounded to that.
+  // The middle of a binade whose numbers are as far apart as the lowest bit of bin i: adding it to a number
+  // and subtracting it again rounds the number to that bit.
   WARPFOLD_FN static double Anchor(int top, int i) {
     const int exponent = top - kBits * (i + 1) + 52 + 1023;
     return BitCast<double>(static_cast<std::uint64_t>(exponent) << 52 | std::uint64_t{1} << 51);
@@ -58,7 +58,7 @@ class ExactBins {
     x -= piece;
   }
 
-  // Adds x, a number below 2^top; false, and the bins are of no use any more, if it has bits below them.
+  // Adds x, a number below 2^top; false if x has bits below the bins, which are then no longer usable.
   WARPFOLD_FN bool Add(double x) {
     double rest = x;
     WARPFOLD_UNROLL

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The sum of floats, rounded once: the double nearest to the exact value, ties to even, whatever the order.
-// Where Python's math.fsum answers a number, this answers the same; where it raises (a partial sum beyond
-// float64, infinities of both signs), this answers what the exact sum rounds to, or NaN.
+// If Python's math.fsum returns a number, this returns the same; if it raises (a partial sum beyond float64,
+// infinities of both signs), this returns what the exact sum rounds to, or NaN.
 #pragma once
 
 #include <algorithm>

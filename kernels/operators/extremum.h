@@ -9,7 +9,7 @@
 
 namespace warpfold::kernels {
 
-// The bits of an element that loses against every other: the worst integer; an infinity, or a NaN where those
+// The bits of an element that loses against every other: the worst integer; an infinity, or a NaN if those
 // are ignored.
 template <AnyElement T, bool kIgnoreNan, bool kMax>
 constexpr Bits<T> BeatenBits() {
@@ -21,8 +21,8 @@ constexpr Bits<T> BeatenBits() {
   }
 }
 
-// IEEE 754-2019 minimum and maximum: NaN propagates, -0.0 is below +0.0. Ignoring NaN:
-// minimumNumber and maximumNumber; nothing but NaN gives NaN, as numpy.nanmin.
+// IEEE 754-2019 minimum and maximum: NaN propagates, -0.0 is below +0.0. Ignoring NaN: minimumNumber and
+// maximumNumber; only NaN elements give NaN, as with numpy.nanmin.
 template <AnyElement T, bool kIgnoreNan, bool kMax>
 struct Extremum {
   using Element = T;
@@ -31,7 +31,8 @@ struct Extremum {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kAnyOrder = true;
-  // The key that every other beats, so that it is neutral. For floats it is a NaN's, beyond infinity.
+  // The key that every other key beats, so that it is neutral. For floats it is the key of a NaN, beyond
+  // infinity.
   static constexpr Key<T> kWorst = kMax ? kSmallestKey<T> : kLargestKey<T>;
   static constexpr Key<T> kBest = kMax ? kLargestKey<T> : kSmallestKey<T>;
   static constexpr Bits<T> kNeutral = BeatenBits<T, kIgnoreNan, kMax>();
@@ -85,14 +86,14 @@ struct ArgExtremum {
     return {leaf.offset == kNoOffset ? Outcome::kNoIndex : first + leaf.offset, leaf.key};
   }
   WARPFOLD_FN LeafState LeafIdentity() const { return {Keys::kWorst, kNoOffset}; }
-  // Elements are compared by their ranks, of which the best one wins.
+  // Elements are compared by their ranks, and the best rank wins.
   WARPFOLD_FN Key<T> RankOf(T x) const { return Rank(Keys{}.Lift(x, 0)); }
   WARPFOLD_FN State Identity() const { return {Outcome::kNoIndex, Keys::kWorst}; }
 
   bool IsPossible(State s, std::uint64_t first, std::uint64_t count) const {
     const auto key = static_cast<Key<T>>(s.key);
     if (s.key != static_cast<decltype(s.key)>(key)) return false;
-    // Where NaN counts, every range has a winner.
+    // If NaN counts, every range has a winner.
     if (s.index == Outcome::kNoIndex) return kIgnoreNan && key == Keys::kWorst;
     const bool is_ignored = kIgnoreNan && key == Keys::kBest;
     // If the worst integer wins, all are equal to it, and the first of them wins.

@@ -20,11 +20,12 @@ inline constexpr double kLargestFloat = std::same_as<T, double>    ? 0x1.fffffff
                                         : std::same_as<T, float>   ? 0x1.fffffep127
                                                                    : 0x1.fep127;
 
-// True for -0.0, too, which no sum of magnitudes is. False for NaN, whatever its sign.
+// Also true for -0.0, which no sum of magnitudes is. False for NaN, whatever its sign.
 inline bool IsBelowZero(double x) { return x <= 0 && std::signbit(x); }
 
-// Whether this can be a sum in float64 of `count` elements, or of their magnitudes to the power kPower. It is
-// if an infinity or a NaN may have been among them, or if it is small enough; rounding may lift it a little.
+// Whether this can be a sum in float64 of `count` elements, or of their magnitudes to the power kPower. It
+// can if an infinity or a NaN may have been among them, or if it is small enough; rounding may raise it a
+// little.
 template <FloatElement T, int kPower = 1>
 bool IsSumOfFloats(double sum, std::uint64_t count) {
   if (std::same_as<T, double> || !std::isfinite(sum)) return true;

@@ -26,8 +26,8 @@ WARPFOLD_FN float ToFloat(Float16 x) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x.bits));
   return value;
 #else
-  // Without branches, so that loops vectorise. With its bits moved into place, the magnitude is a float32
-  // whose exponent is too small by the difference of the biases, 112: subnormals, too, come out exact.
+  // This has no branches, so that loops vectorise. With its bits moved into place, the magnitude is a float32
+  // whose exponent is too small by the difference of the biases, 112: subnormals come out exact, too.
   const std::uint32_t magnitude = (x.bits & 0x7fffu) << 13;
   const float scaled = BitCast<float>(magnitude) * 0x1p112f;
   const std::uint32_t infinite = (x.bits & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0;

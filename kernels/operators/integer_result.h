@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From exact integer states to results, in the same bits on host and device.
+// Converts exact integer states to results, with the same bits on host and device.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@
 
 namespace warpfold::kernels {
 
-// A type that sums of a leaf of integers this wide, or of their magnitudes, do not overflow.
+// A type that does not overflow in sums of a leaf of integers this wide, or of their magnitudes.
 template <IntegerElement T>
 using LeafSum = std::conditional_t<sizeof(T) == 8, Uint128,
                                    std::conditional_t<sizeof(T) == 4, std::uint64_t, std::uint32_t>>;
@@ -28,7 +28,7 @@ WARPFOLD_FN Outcome IntegerResult(Uint128 s) {
   return {.value = Scalar::Of(narrow)};
 }
 
-// How many bits the number has, leading zeros left out.
+// How many bits the number has, without leading zeros.
 WARPFOLD_FN int BitLength(Uint128 x) {
   const auto bits = [](std::uint64_t word) {
     int length = 0;
@@ -43,8 +43,8 @@ WARPFOLD_FN int BitLength(Uint128 x) {
   return high != 0 ? 64 + bits(high) : bits(static_cast<std::uint64_t>(x));
 }
 
-// The double nearest to x 2^-shift, ties to even; x has 56 bits or more where its lowest bit stands for
-// others below it. By way of 64 bits, because devices convert no longer integers.
+// The double nearest to x 2^-shift, ties to even; x has 56 bits or more if its lowest bit stands for others
+// below it. The conversion goes through 64 bits, because devices do not convert longer integers.
 WARPFOLD_FN double NearestDouble(Uint128 x, int shift) {
   const int length = BitLength(x);
   const int dropped = length > 64 ? length - 64 : 0;

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The product of square matrices whose dimension is known only at run time: of more than kMaxFixedDimension
-// rows, for which an operator for each dimension would take long to compile and gain nothing.
+// The product of square matrices whose dimension is known only at run time: those with more than
+// kMaxFixedDimension rows, for which an operator for each dimension would take long to compile and gain
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -65,9 +66,9 @@ class LargeMatrixProduct {
  private:
   WARPFOLD_FN T Residue(Bits<T> bits) const { return static_cast<T>(residues_.Of(bits)); }
 
-  // Goes row by row. Each entry of a row of a meets a row of b, which is contiguous, so that compilers
-  // vectorise over columns. Entries go by fours, so that sums are read and written once for four terms. A row
-  // of the product needs no other row of a, and takes the place of this one.
+  // Works row by row. Each entry of a row of a is multiplied by a row of b, which is contiguous, so that
+  // compilers vectorise over columns. Entries are taken four at a time, so that sums are read and written
+  // once for four terms. A row of the product needs no other row of a, and replaces this one.
   template <class Terms>
   WARPFOLD_FN void Multiply(const Terms& terms, T* a, const T* b) const {
     constexpr std::uint32_t kAtOnce = 4;
@@ -83,7 +84,7 @@ class LargeMatrixProduct {
     }
   }
 
-  // The terms of kRows neighbours of a row of a, with as many rows of b.
+  // Adds the terms of kRows adjacent entries of a row of a, with as many rows of b.
   template <std::uint32_t kRows, class Terms>
   WARPFOLD_FN void AddRows(const Terms& terms, const T* a, const T* b, typename Terms::Sum* sums) const {
     using Factor = typename Terms::Entry;
@@ -98,8 +99,8 @@ class LargeMatrixProduct {
     }
   }
 
-  // As CongruentTerms: the halves of products are summed apart, without carries, which compilers do not
-  // vectorise.
+  // As in CongruentTerms, the halves of products are summed separately, without carries, which compilers do
+  // not vectorise.
   WARPFOLD_FN void MultiplyNarrow(T* a, const T* b) const requires(IntegerElement<T> && sizeof(T) == 4) {
     std::uint64_t low[kMaxMatrixDimension];
     std::uint64_t high[kMaxMatrixDimension];
@@ -125,7 +126,7 @@ class LargeMatrixProduct {
 
   std::uint32_t entries_ = 0;
   std::uint32_t dimension_ = 1;
-  // Where there is a modulus, entries of states are 0 to modulus - 1.
+  // If there is a modulus, entries of states are 0 to modulus - 1.
   Residues<Bits<T>> residues_;
   Congruences<Bits<T>> congruences_;
 };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lists that every table of the project is built from, at compile time: what stands in a list of
+// The lists that every table of the project is built from, at compile time: the entries of a list of
 // operators (operator_list.h), and loops over lists.
 #pragma once
 

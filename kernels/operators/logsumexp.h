@@ -50,7 +50,8 @@ struct Logsumexp<T, kIgnoreNan> {
   WARPFOLD_FN State Identity() const { return {kLowest, 0}; }
   State Canonical(const State& s) const { return {CanonicalNan(s.largest), CanonicalNan(s.sum)}; }
 
-  // 0.0 of -0.0: the two are equal here, and the larger of them must not depend on the order.
+  // Turns -0.0 into 0.0: the two are equal here, and which of them is the larger must not depend on the
+  // order.
   WARPFOLD_FN First LiftFirst(T x) const {
     if (IsIgnored<T, kIgnoreNan>(x)) return kLowest;
     return static_cast<double>(ValueOf(x)) + 0.0;
@@ -61,7 +62,7 @@ struct Logsumexp<T, kIgnoreNan> {
   WARPFOLD_FN Second LiftSecond(T x, double center) const {
     if (IsIgnored<T, kIgnoreNan>(x)) return 0;
     const double value = ValueOf(x);
-    return value == center ? 1.0 : ExpOfNegative(value - center);  // infinity less itself is NaN
+    return value == center ? 1.0 : ExpOfNegative(value - center);  // infinity minus itself is NaN
   }
   WARPFOLD_FN Second CombineSecond(Second a, Second b) const { return a + b; }
   WARPFOLD_FN LeafState Join(First, double center, Second second, std::uint32_t) const {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The product, in array order, of square matrices. Integers: in the ring modulo 2^bits, or modulo a given
-// modulus. Floats: in the element type, each entry's terms added from the first to the last, by fused
+// modulus. Floats: in the element type, each entry's terms are added from the first to the last, with fused
 // multiply-adds.
 #pragma once
 
@@ -24,7 +24,7 @@ template <RingElement T, int kDimension>
 struct MatrixProduct<T, kDimension> {
   using Element = SquareMatrix<T, kDimension>;
   using State = Element;
-  // Where there is a modulus, entries are congruent to those of states.
+  // If there is a modulus, entries are congruent to those of states.
   struct LeafState {
     T entries[kDimension * kDimension];
   };
@@ -37,7 +37,7 @@ struct MatrixProduct<T, kDimension> {
   static constexpr int kEntries = kDimension * kDimension;
   using Large = LargeMatrixProduct<T>;  // the same for matrices of any size
 
-  // Where there is a modulus, entries of states are 0 to modulus - 1.
+  // If there is a modulus, entries of states are 0 to modulus - 1.
   Residues<Bits<T>> residues;
   Congruences<Bits<T>> congruences;
   MatrixProduct() = default;
@@ -85,7 +85,7 @@ struct MatrixProduct<T, kDimension> {
   // Larger matrices do not fit a thread's registers, unrolled or not.
   static constexpr int kLargestInRegisters = 4;
 
-  // The residues that a state is made of, if there is a modulus.
+  // The state with entries reduced to residues, if there is a modulus.
   WARPFOLD_FN State Reduced(State s) const {
     if constexpr (IntegerElement<T>) {
       if (residues.any()) {
@@ -95,7 +95,7 @@ struct MatrixProduct<T, kDimension> {
     return s;
   }
 
-  // With a modulus it multiplies congruent entries to congruent ones.
+  // With a modulus, the product of congruent entries is congruent.
   template <class S>
   WARPFOLD_FN S Multiply(const S& a, const S& b) const {
     if constexpr (IntegerElement<T>) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an entry of a matrix product is summed up, term by term, from the first to the last: in the ring of the
-// element type, or modulo a modulus. What every implementation of the product shares.
+// How an entry of a matrix product is summed, term by term, from the first to the last: in the ring of the
+// element type, or modulo a modulus. All implementations of the product share this.
 #pragma once
 
 #include <type_traits>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The largest magnitude: the maximum norm. Integers: uint64, so that the smallest integer has one. NaN
-// propagates unless ignored.
+// The largest magnitude: the maximum norm. Integers: uint64, so that the smallest integer has a magnitude,
+// too. NaN propagates unless ignored.
 #pragma once
 
 #include "kernels/operators/operator.h"
@@ -16,7 +16,7 @@ struct MaxAbs;
 template <AnyElement T, bool kIgnoreNan>
 requires(FloatElement<T> || !kIgnoreNan) struct MaxAbs<T, kIgnoreNan> {
   using Element = T;
-  // Magnitudes as bits: those of floats order as their values do, with NaN above infinity.
+  // Magnitudes as bits: the bits of floats have the order of their values, with NaN above infinity.
   using LeafState = Bits<T>;
   using State = Bits<T>;
   static constexpr const char* kName = "max_abs";

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The largest sum of a contiguous part of the array that is not empty, and where that part is: the first such
-// part, and the shortest that starts there. Integers exact; floats in float64, where NaN makes the result
-// NaN. Ignored NaN are in no part's sum, but a part may reach across them.
+// The largest sum of a contiguous part of the array that is not empty, and where that part is: the first part
+// with that sum, and the shortest that starts there. Integers: exact. Floats: in float64, and NaN makes the
+// result NaN. Ignored NaN are in no part's sum, but a part may extend across them.
 //
 // The state is that of the divide-and-conquer algorithm (J. Bentley, "Programming Pearls", column 8): the
-// total, and the best part at all, at the start and at the end.
+// total, and the best part overall, at the start and at the end.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +31,11 @@ struct SubarraySums {
   Index prefix_end;
   Index suffix_begin;
 
-  // Of no elements all is 0, and every prefix has an end.
+  // For no elements, all members are 0; otherwise every prefix has an end.
   WARPFOLD_FN bool IsEmpty() const { return prefix_end == 0; }
 };
 
-// kMayBeEmpty: whether one of the two may have no elements where the other has some.
+// kMayBeEmpty: whether one of the two may have no elements while the other has some.
 template <bool kMayBeEmpty, class Sum, class Index>
 WARPFOLD_FN SubarraySums<Sum, Index> JoinSubarrays(const SubarraySums<Sum, Index>& a,
                                                    const SubarraySums<Sum, Index>& b) {
@@ -89,7 +89,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static constexpr int kSumWords = sizeof(Total) / 8;
   static constexpr int kPresentWord = 4 * kSumWords + 4;
   struct State {
-    // The members of Sums, the lowest words first, and 0 where there are no elements, or else 1.
+    // The members of Sums, the lowest words first, and then 0 if there are no elements, or else 1.
     std::uint64_t words[kPresentWord + 1];
   };
   using Element = T;
@@ -122,7 +122,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
       return LeafState::Join(a, b);
     }
   }
-  // Of equally many elements either both states have some or neither, unless NaN are left out.
+  // Two states of equally many elements are either both empty or both not, unless NaN are ignored.
   WARPFOLD_FN LeafState CombineEqual(const LeafState& a, const LeafState& b) const {
     if constexpr (FloatElement<T>) {
       return JoinSubarrays<kIgnoreNan>(a, b);
@@ -196,14 +196,14 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
         !inside(s.suffix_begin, end)) {
       return false;
     }
-    // Each is the sum of as many elements as it covers, and the best is no smaller than any.
+    // Each one is a sum of as many elements as it covers, and the best is no smaller than the others.
     if (!IsSumOver(s.total, count) || !IsSumOver(s.best, s.best_end - s.best_begin) ||
         !IsSumOver(s.prefix, s.prefix_end - first) || !IsSumOver(s.suffix, end - s.suffix_begin)) {
       return false;
     }
     if constexpr (FloatElement<T>) {
-      // A part has no sum only where there is a NaN in it, which makes the total NaN. No comparison prefers
-      // inf - inf, which may make it so, too.
+      // A part's sum is NaN only if there is a NaN in it, which makes the total NaN. inf - inf may make the
+      // total NaN, too, but no comparison prefers it.
       const bool has_nan = s.best != s.best || s.prefix != s.prefix || s.suffix != s.suffix;
       if (has_nan && (kIgnoreNan || s.total == s.total)) return false;
     } else {
@@ -212,7 +212,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
       const auto suffix = static_cast<Int128>(s.suffix);
       const auto total = static_cast<Int128>(s.total);
       if (best < prefix || best < suffix || prefix < total || suffix < total) return false;
-      // A best part at an end of the range is the best of that end, too.
+      // A best part at an end of the range is also the best part of that end.
       if (s.best_begin == first && s.best_end != s.prefix_end) return false;
       if (s.best_end == end && s.best_begin != s.suffix_begin) return false;
     }
@@ -259,10 +259,10 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static bool IsSumOver(TotalSum sum, std::uint64_t count) {
     return kernels::Sum<T, kIgnoreNan>{}.IsPossible(sum, 0, count);
   }
-  // Combine(s, Lift(x, offset)) in half the steps, of a state that Lift and Append have made. The new suffix
-  // is x alone, or what ended before x and x. It is the only part that Combine could offer and that can win:
-  // of equal sums the old best stays, because it began no later. (It was a suffix once, and suffixes that
-  // grow by Append never begin earlier.)
+  // Combine(s, Lift(x, offset)) in half the steps, for a state that Lift and Append have made. The new suffix
+  // is x alone, or x together with the suffix that ended before it. It is the only part that Combine could
+  // offer and that can win: of equal sums the old best stays, because it began no later. (It was a suffix
+  // once, and suffixes that grow by Append never begin earlier.)
   WARPFOLD_FN LeafState AppendFloat(LeafState s, T x, std::uint32_t offset) const requires FloatElement<T> {
     if constexpr (kIgnoreNan) {
       if (IsNan(x)) return s;

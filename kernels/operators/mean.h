@@ -41,7 +41,7 @@ struct Mean<T, false> : Sum<T, false> {
   }
 };
 
-// Ignoring NaN, the count is not that of the array.
+// If NaN are ignored, the count is not that of the array.
 template <FloatElement T>
 struct Mean<T, true> {
   struct State {
@@ -69,7 +69,7 @@ struct Mean<T, true> {
   }
   WARPFOLD_FN Outcome Finish(State s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
-    // Nothing but NaN: NaN, as numpy.nanmean.
+    // Nothing but NaN: NaN, as with numpy.nanmean.
     return {.value = Scalar::Of(CanonicalNan(s.sum / static_cast<double>(s.count)))};
   }
 };

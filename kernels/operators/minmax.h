@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The smallest and the largest element in one pass, as min and max have them.
+// The smallest and the largest element in one pass, as min and max define them.
 #pragma once
 
 #include "kernels/operators/extremum.h"
@@ -40,7 +40,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct Minmax<T, kIgnoreNan> {
 
   bool IsPossible(State s, std::uint64_t first, std::uint64_t count) const {
     if (!Least{}.IsPossible(s.min, first, count) || !Greatest{}.IsPossible(s.max, first, count)) return false;
-    if constexpr (FloatElement<T>) {  // a NaN takes both places, or, where it is ignored, leaves both
+    if constexpr (FloatElement<T>) {  // a NaN takes both places, or neither if it is ignored
       constexpr Key<T> kMinOfNan = kIgnoreNan ? Least::kWorst : Least::kBest;
       constexpr Key<T> kMaxOfNan = kIgnoreNan ? Greatest::kWorst : Greatest::kBest;
       if (s.min == kMinOfNan || s.max == kMaxOfNan) return s.min == kMinOfNan && s.max == kMaxOfNan;

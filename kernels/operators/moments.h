@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Count, mean and sum of squared deviations of floats, merged pairwise: T. F. Chan, G. H. Golub,
-// R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979), in a
-// form that is symmetric to the bit. A lane sweeps its elements twice: first for their mean, then for their
+// Count, mean and sum of squared deviations of floats, merged pairwise: T. F. Chan, G. H. Golub, R. J.
+// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979), in a form that
+// is symmetric to the last bit. A lane sweeps its elements twice: first for their mean, then for their
 // deviations from it.
 //
-// A mean that is large beside the deviations must not lose them. So the second sweep also adds the deviations
-// themselves, which corrects the mean that was rounded, and a mean is kept as the sum of two doubles (a
-// double-double). Between such means a merge finds a difference that is right in all its digits.
+// A mean that is large compared with the deviations must not lose them. So the second sweep also adds the
+// deviations themselves, which corrects the rounded mean, and a mean is kept as the sum of two doubles (a
+// double-double). A merge finds the difference of two such means correctly in all its digits.
 #pragma once
 
 #include <cmath>
@@ -24,12 +24,12 @@ namespace warpfold::kernels {
 
 struct Moments {
   double mean;
-  double mean_low;    // what the mean is beyond `mean`: what rounding has taken from it
+  double mean_low;    // the rest of the mean beyond `mean`: what rounding has taken from it
   double deviations;  // sum of squares of x - mean
   std::uint64_t count;
 };
 
-// Returns what rounding has taken from a + b, given that rounded sum. The result is exact (a two-sum): D. E.
+// Returns what rounding has taken from a + b, given the rounded sum. The result is exact (a two-sum): D. E.
 // Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B. Real is double, or a vector of doubles.
 template <class Real>
 WARPFOLD_FN Real RoundedOff(Real a, Real b, Real sum) {
@@ -69,7 +69,8 @@ WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
   if (a.count == b.count) return MergeEqualMoments(a, b);
   if (a.count == 0) return b;
   if (b.count == 0) return a;
-  // From the mean of more elements, so that equal means stay what they are: a constant array does not vary.
+  // It starts from the mean of more elements, so that equal means stay as they are: a constant array does not
+  // vary.
   const Moments& more = a.count > b.count ? a : b;
   const Moments& less = a.count > b.count ? b : a;
   const std::uint64_t count = a.count + b.count;
@@ -82,10 +83,10 @@ WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
 }
 
 // The moments of `count` > 0 elements, given sums of their deviations from `center`, and of the squares of
-// these. The center is near the mean, so that little cancels, except for elements that differ by a few last
-// places, which the center may miss by several. Their deviations are small multiples of a last place, and so
-// are all terms of count * squares - deviations^2: the difference is exact, and only its division by count is
-// rounded. A power of two keeps these terms in the range of doubles.
+// these. The center is near the mean, so that little cancels, except for elements that differ by a few units
+// in the last place, which the center may miss by several such units. Their deviations are small multiples of
+// such a unit, and so are all terms of count * squares - deviations^2: the difference is exact, and only its
+// division by count is rounded. A power of two keeps these terms in the range of doubles.
 template <class Real>
 WARPFOLD_FN MomentParts<Real> PartsAround(Real center, Real deviations, Real squares, double count) {
   constexpr double kScale = 1.0 / 64;
@@ -96,7 +97,8 @@ WARPFOLD_FN MomentParts<Real> PartsAround(Real center, Real deviations, Real squ
   const Real excess = deviations * (deviations * kScale);
   const Real total = squares * share;
   const Real rest = (total - excess) / share;
-  // A rest that is not above 0 comes from rounding, and is 0; or else the squares are not finite, and stay.
+  // A rest that is not above 0 comes from rounding, and counts as 0; or else the squares are not finite, and
+  // are kept.
   const Real none = excess < std::numeric_limits<double>::infinity() ? Real{} : squares;
   return {mean, RoundedOff(center, step, mean), excess < total ? rest : none};
 }
@@ -110,7 +112,7 @@ inline Moments CanonicalMoments(const Moments& m) {
   return {CanonicalNan(m.mean), CanonicalNan(m.mean_low), CanonicalNan(m.deviations), m.count};
 }
 
-// What a lane learns in its first sweep where some elements are ignored. Otherwise the sum is enough.
+// What a lane learns in its first sweep if some elements are ignored. Otherwise the sum is enough.
 struct CountedSum {
   double sum;
   std::uint32_t count;
@@ -118,7 +120,7 @@ struct CountedSum {
 
 WARPFOLD_FN CountedSum operator+(CountedSum a, CountedSum b) { return {a.sum + b.sum, a.count + b.count}; }
 
-// What a lane adds up in its second sweep, of the deviations from its center.
+// What a lane adds up in its second sweep: the deviations from its center.
 struct Deviations {
   double sum;
   double squares;
@@ -154,7 +156,7 @@ struct MomentsOperator {
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     if (IsIgnored<T, kIgnoreNan>(x)) return Identity();
     const auto value = DoubleOf(x);
-    return {value, value - value, value - value, 1};  // NaN of infinities, as the sweeps have it
+    return {value, value - value, value - value, 1};  // NaN for infinities, as in the sweeps
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const { return MergeMoments(a, b); }
   WARPFOLD_FN State CombineEqual(const State& a, const State& b) const { return MergeEqualMoments(a, b); }
@@ -179,7 +181,8 @@ struct MomentsOperator {
     }
   }
   WARPFOLD_FN First CombineFirst(First a, First b) const { return a + b; }
-  // What the second sweep measures from. Without NaN to ignore, `present` is a constant in whole leaves.
+  // The point from which the second sweep measures. Without NaN to ignore, `present` is a constant in whole
+  // leaves.
   WARPFOLD_FN double Center(First first, std::uint32_t present) const {
     if constexpr (kIgnoreNan) {
       return first.sum / static_cast<double>(first.count);
@@ -208,17 +211,18 @@ struct MomentsOperator {
     if (s.count == 0) return s.mean == 0 && s.mean_low == 0 && s.deviations == 0;
     if (s.count == 1 && s.deviations > 0) return false;
     const bool is_finite = std::isfinite(s.mean) && std::isfinite(s.mean_low) && std::isfinite(s.deviations);
-    // Infinite and NaN elements make the mean NaN, and so do sums beyond float64. Squares alone may be, too.
+    // Infinite and NaN elements make the mean NaN, and so do sums beyond float64. The squares alone may
+    // overflow, too.
     const bool has_nan = s.mean != s.mean && s.deviations != s.deviations;
     if (!is_finite) return has_nan || (std::same_as<T, double> && !std::isfinite(s.deviations));
-    const double largest = kLargestFloat<T> * (1 + 0x1p-40);  // rounding may lift a mean
-    // Each of up to 64 merges leaves a last place of rounding in the lower part.
+    const double largest = kLargestFloat<T> * (1 + 0x1p-40);  // rounding may raise a mean
+    // Each of up to 64 merges leaves a rounding error of one last place in the lower part.
     return std::fabs(s.mean) <= largest && std::fabs(s.mean_low) <= largest * 0x1p-46 &&
            s.deviations <= static_cast<double>(s.count) * largest * largest;
   }
 
-  // The variance of the elements that the state counts, which leaves out ignored ones; NaN if `ddof` leaves
-  // nothing to divide by.
+  // The variance of the elements that the state counts, without ignored ones; NaN if `ddof` leaves nothing to
+  // divide by.
   static WARPFOLD_FN double VarianceOf(const State& s, std::uint64_t, double ddof) {
     const double divisor = static_cast<double>(s.count) - ddof;
     if (!(divisor > 0)) return CanonicalNan(NAN);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The list of operators. Their order is internal: the wire names operators by the proto enum. CMake reads it,
-// too, and makes a source for each entry (kernels/CMakeLists.txt).
+// too, and generates a source for each entry (kernels/CMakeLists.txt).
 #pragma once
 
 #include "kernels/operators/affine_compose.h"

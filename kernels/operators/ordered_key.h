@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys: integers that order as the elements do, so that min and max of any type are one integer
-// comparison. A float's bits, read as a sign and a magnitude, order as IEEE 754-2019 totalOrder does;
+// Keys: integers in the same order as the elements, so that min and max of any type are one integer
+// comparison. A float's bits, read as a sign and a magnitude, have the order of IEEE 754-2019 totalOrder;
 // flipping the magnitude of negative ones gives two's complement.
 #pragma once
 
@@ -35,7 +35,7 @@ WARPFOLD_FN Key<T> FlipMagnitude(Key<T> key) {
 template <AnyElement T>
 WARPFOLD_FN Key<T> KeyOf(T x, Key<T> nan) {
   if constexpr (FloatElement<T>) {
-    // A mask, which is ones for NaN, replaces a choice, for which compilers would branch.
+    // A mask, which is all ones for NaN, replaces a conditional, for which compilers would branch.
     const auto is_nan = static_cast<Key<T>>(-static_cast<Key<T>>(IsNan(x)));
     const Key<T> key = FlipMagnitude<T>(BitCast<Key<T>>(x));
     return static_cast<Key<T>>((key & ~is_nan) | (nan & is_nan));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lets one source serve the host compiler and nvcc.
+// Macros and functions that let one source serve the host compiler and nvcc.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ namespace warpfold::kernels {
 __extension__ using Int128 = __int128;
 __extension__ using Uint128 = unsigned __int128;
 
-// As std::bit_cast, but always inlined, as all that operators call (see above).
+// Like std::bit_cast, but always inlined, as everything that operators call (see above).
 template <class To, class From>
 WARPFOLD_FN To BitCast(const From& from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -70,7 +70,7 @@ WARPFOLD_FN double FusedMultiplyAdd(double a, double b, double c) {
 inline constexpr std::uint64_t kQuietNanBits = 0x7ff8000000000000u;
 
 // NaN results and states are always this one, so that devices agree in bits. BitCast takes a reference, and
-// device code has no address of a constant: hence the copy.
+// in device code a constant has no address: hence the copy.
 WARPFOLD_FN double CanonicalNan(double x) {
   return x != x ? BitCast<double>(std::uint64_t{kQuietNanBits}) : x;
 }

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// exp(x) for x <= 0, from additions and multiplications alone, so that host and device give the same bits.
+// exp(x) for x <= 0, using only additions and multiplications, so that host and device give the same bits.
 // Within 2 units in the last place.
 //
-// The method is that of fdlibm's e_exp.c (Sun Microsystems, 1993): x = k ln 2 + r with |r| <= ln 2 / 2, ln 2
-// in two parts so that k times the upper one is exact; but exp(r) here by its Taylor polynomial of degree
-// 13, whose error on that interval is below 2^-57.
+// The method is that of fdlibm's e_exp.c (Sun Microsystems, 1993): x = k ln 2 + r with |r| <= ln 2 / 2, with
+// ln 2 in two parts so that k times the upper one is exact; but here exp(r) is its Taylor polynomial of
+// degree 13, whose error on that interval is below 2^-57.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The natural logarithm in double, of additions, multiplications and divisions alone, so that every device
+// The natural logarithm in double, using only additions, multiplications and divisions, so that every device
 // gives the same bits. Within 1 unit in the last place.
 //
-// Source: K. C. Ng's __ieee754_log (FreeBSD msun, e_log.c): x is 2^k (1 + f); with s = f / (2 + f),
-// log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + R(s^2)), R a polynomial for the series of 2 artanh(s).
+// Source: K. C. Ng's __ieee754_log (FreeBSD msun, e_log.c): x is 2^k (1 + f); with s = f / (2 + f), log(1 +
+// f) = f - f^2 / 2 + s (f^2 / 2 + R(s^2)), where R is a polynomial for the series of 2 artanh(s).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ WARPFOLD_FN double Logarithm(double x) {
   if (!(x - x == 0)) return x;
   const auto bits = BitCast<std::uint64_t>(x);
   constexpr std::uint64_t kFraction = (std::uint64_t{1} << 52) - 1;
-  // 1 + f is taken from [sqrt(1/2), sqrt(2)): from about 1.4142 on the exponent is one more.
+  // 1 + f is taken from [sqrt(1/2), sqrt(2)): from about 1.4142 on, the exponent is one greater.
   const std::uint64_t above = ((bits & kFraction) + 0x95f6400000000) >> 52;
   const auto k = static_cast<double>(static_cast<std::int64_t>((bits >> 52) + above) - 1023);
   const double f = BitCast<double>((bits & kFraction) | (1023 - above) << 52) - 1.0;

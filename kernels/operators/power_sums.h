@@ -16,7 +16,7 @@
 
 namespace warpfold::kernels {
 
-// 128 bits as words, so that a state that holds them beside others needs no padding.
+// 128 bits as words, so that a state that contains them along with other members needs no padding.
 struct WordPair {
   std::uint64_t words[2];  // the lower first
 };
@@ -40,7 +40,7 @@ struct PowerSums {
   SquareWords squares;
 };
 
-// n sum(x^2) - sum(x)^2, at most 2^246: n is kMaxElements<T> at most (proto/leaf.h), and so 2^59 of 64 bits.
+// n sum(x^2) - sum(x)^2, at most 2^246: n is at most kMaxElements<T> (proto/leaf.h), and so 2^59 for 64 bits.
 struct Spread {
   std::uint64_t words[4];  // the lowest first
   bool negative;           // less than 0, which no elements give
@@ -71,7 +71,7 @@ struct Spread {
   // Returns the nearest double.
   WARPFOLD_FN double Rounded() const {
     if (words[3] == 0) return kernels::Rounded(Uint192{{words[0], words[1], words[2]}});
-    // Rounding needs no more than the upper 128 bits, and whether anything is below them.
+    // Rounding needs only the upper 128 bits, and whether any bit below them is set.
     const Uint128 high = Uint128{words[3]} << 64 | words[2];
     return std::ldexp(RoundedQuotient(high | Uint128{(words[1] | words[0]) != 0}, 1), 128);
   }
@@ -122,8 +122,8 @@ struct PowerSumsOperator {
   WARPFOLD_FN LeafState LeafIdentity() const { return LeafState{}; }
   WARPFOLD_FN State Identity() const { return State{}; }
 
-  // Elements of which `remainder` are one greater than the others vary least of all that have this sum.
-  // A number is even if its square is, and so are sums of them.
+  // Of all elements that have this sum, those vary least of which `remainder` are one greater than the
+  // others. A number is even if its square is, and the same holds for sums.
   bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
     if (!Sums{}.IsPossible(FromWords(s.sum), first, count) ||
         !SumsOfSquares{}.IsPossible(FromWords(s.squares), first, count)) {
@@ -144,8 +144,8 @@ struct PowerSumsOperator {
 
   // Whether elements from `least` to `greatest` can have these squares, given that they can have this sum.
   // The sum of (x - least) (greatest - x), which is (least + greatest) sum(x) - count least greatest -
-  // sum(x^2) and within 2^190, is smallest where all elements but one are the least or the greatest: then it
-  // is what that `odd` one, as far as it is above the least, adds to it.
+  // sum(x^2) and within 2^190, is smallest if all elements except one are the least or the greatest: then it
+  // is what that one adds, which lies `odd` above the least.
   static bool FitBetween(const State& s, std::uint64_t count, Int128 least, Int128 greatest) {
     const auto sum = static_cast<Int128>(FromWords(s.sum));
     const Uint192 squares = Extended(FromWords(s.squares));
@@ -157,8 +157,8 @@ struct PowerSumsOperator {
     return inside.words[2] >> 63 == 0;
   }
 
-  // The sums of the elements of `all` without those of `part`, which is some of them. Nothing if the squares
-  // of the part are more than all.
+  // The sums of the elements of `all` without those of `part`, which is a subset of them. Nothing if the
+  // squares of the part exceed those of all.
   static std::optional<State> Without(const State& all, const State& part) {
     const Uint192 squares = Extended(FromWords(all.squares));
     const Uint192 less = Extended(FromWords(part.squares));

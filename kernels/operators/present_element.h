@@ -10,7 +10,7 @@ namespace warpfold::kernels {
 
 struct PresentState {
   std::uint64_t bits;
-  std::uint64_t present;  // 1, or 0 where all elements are ignored
+  std::uint64_t present;  // 1, or 0 if all elements are ignored
 };
 
 template <AnyElement T, bool kIgnoreNan>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Product. Integers: the exact value or overflow, wherever in the array a zero stands. Floats: in float64.
+// Product. Integers: the exact value or overflow, wherever a zero is in the array. Floats: in float64.
 #pragma once
 
 #include <cmath>
@@ -16,20 +16,20 @@ struct Product;
 
 template <IntegerElement T>
 struct Product<T, false> {
-  // Sign and magnitude. Without a zero the magnitude never shrinks, so an overflow stays one; with a
-  // zero the product is zero whatever came before.
+  // Sign and magnitude. Without a zero the magnitude never shrinks, so an overflow remains one; with a zero
+  // the product is zero whatever came before.
   struct State {
     std::uint64_t magnitude;  // modulo 2^64
     std::uint32_t negative;   // 0 or 1
     std::uint32_t overflow;   // 1: the magnitude is 2^64 or more
   };
-  // Elements are multiplied without looking for zeros and carries one by one. A float estimate is multiplied
+  // Elements are multiplied without checking each one for zeros and carries. A float estimate is multiplied
   // alongside: 0, or NaN if it was infinite before, means that an element is 0; above 2^64 it means overflow.
-  // Near 2^64 it is too coarse to say, and Widen asks the exact product.
+  // Near 2^64 it is too coarse to tell, and Widen consults the exact product.
   struct LeafState {
     std::uint64_t product;  // modulo 2^64, of magnitudes or elements (kOfMagnitudes)
     float estimate;         // of the product's magnitude
-    std::uint32_t signs;    // bit 31: negative; the others mean nothing
+    std::uint32_t signs;    // bit 31: negative; the others have no meaning
   };
   using Element = T;
   static constexpr const char* kName = "product";
@@ -59,7 +59,8 @@ struct Product<T, false> {
     return {a.product * b.product, a.estimate * b.estimate, a.signs ^ b.signs};
   }
   WARPFOLD_FN State Combine(State a, State b) const {
-    // The magnitude of a zero makes the product's 0, the rest is masked: a branch would cost more.
+    // The magnitude of a zero makes the product's magnitude 0, and the other members are masked: a branch
+    // would cost more.
     const std::uint32_t not_zero =
         (a.magnitude != 0 || a.overflow != 0) && (b.magnitude != 0 || b.overflow != 0);
     const Uint128 product = Uint128{a.magnitude} * b.magnitude;
@@ -71,16 +72,16 @@ struct Product<T, false> {
     if (!(leaf.estimate > 0)) return {0, 0, 0};
     const std::uint32_t negative = leaf.signs >> 31;
     const std::uint64_t magnitude = !kOfMagnitudes && negative != 0 ? 0 - leaf.product : leaf.product;
-    // The float is off by less than 2^-10 of itself: by 2^-24 for each of at most 4096 elements and as many
-    // products. Between 0.75 and 1.25 times 2^64, the product itself is from 2^63 to less than 1.5 times
-    // 2^64, of which the top bit of the exact low word says whether it is below 2^64.
+    // The relative error of the float is less than 2^-10: 2^-24 for each of at most 4096 elements and as many
+    // products. If the float is between 0.75 and 1.25 times 2^64, the product itself is from 2^63 to less
+    // than 1.5 times 2^64, and then the top bit of the exact low word says whether it is below 2^64.
     const bool is_near = leaf.estimate > 0x1.8p63f && leaf.estimate < 0x1.4p64f;
     const bool overflow = is_near ? magnitude >> 63 == 0 : leaf.estimate > 0x1p64f;
     return {magnitude, negative, overflow};
   }
   WARPFOLD_FN LeafState LeafIdentity() const { return {1, 1, 0}; }
   // The state for a product that was computed in another way. `negative` is 0 or 1; `magnitude` is modulo
-  // 2^64 where the product is that large.
+  // 2^64 if the product does not fit.
   static WARPFOLD_FN LeafState LeafStateOf(std::uint64_t magnitude, std::uint32_t negative, bool overflow) {
     const float estimate = overflow ? HUGE_VALF : static_cast<float>(magnitude);
     return {!kOfMagnitudes && negative != 0 ? 0 - magnitude : magnitude, estimate, negative << 31};
@@ -95,9 +96,9 @@ struct Product<T, false> {
     const bool zero = s.magnitude == 0 && s.overflow == 0;
     const bool may_be_negative = std::is_signed_v<Key<T>> && !zero;
     if (s.overflow > 1 || s.negative > (may_be_negative ? 1u : 0u)) return false;
-    // The largest product of `count` elements that has this sign, as long as it is below 2^64, as that of
-    // bool always is. The least of signed elements has the largest magnitude. Where all of them being the
-    // least would give the other sign, one of them is the greatest instead, whose magnitude is one less.
+    // The largest product of `count` elements that has this sign, as long as it is below 2^64, as it always
+    // is for bool. The least signed element has the largest magnitude. If using it for all elements would
+    // give the other sign, one of them is the greatest instead, whose magnitude is one less.
     const std::uint64_t odd_one = std::is_signed_v<Key<T>> && count % 2 != s.negative ? 1 : 0;
     Uint128 largest = 1;
     for (std::uint64_t i = 0; i < count && i < 64; ++i) {

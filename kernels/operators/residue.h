@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Integers modulo a number that is known only at run time, without a division: by its reciprocal. All is
-// computed with any numbers that are congruent; what others see, states, is made of residues.
+// Integers modulo a number that is known only at run time, using its reciprocal instead of a division.
+// Computations use any numbers that are congruent; states, which others see, consist of residues.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct SumOfProducts {
 
   WARPFOLD_FN void Add(Word a, Word b) {
 #if defined(__CUDA_ARCH__)
-    if constexpr (sizeof(Word) == 4) {  // nvcc would compare where the hardware has a carry
+    if constexpr (sizeof(Word) == 4) {  // nvcc would compare although the hardware has a carry
       auto low_word = static_cast<std::uint32_t>(low);
       auto high_word = static_cast<std::uint32_t>(low >> 32);
       asm("mad.lo.cc.u32 %0, %3, %4, %0;\n\t"
@@ -46,7 +46,7 @@ struct SumOfProducts {
 template <class Word>
 class Residues {
  public:
-  Residues() = default;  // of no modulus: only any() and modulus() may be called
+  Residues() = default;  // no modulus: only any() and modulus() may be called
   // 0: no modulus.
   WARPFOLD_FN explicit Residues(Word modulus) : modulus_(modulus) {
     if (modulus != 0) reciprocal_ = static_cast<Word>(-1) / modulus;
@@ -55,8 +55,8 @@ class Residues {
   WARPFOLD_FN bool any() const { return modulus_ != 0; }
   WARPFOLD_FN Word modulus() const { return modulus_; }
 
-  // The quotient may be one less than that of the division, but not two: x / 2^bits is less than 1, and what
-  // the reciprocal lacks of 2^bits / modulus is 1 at most.
+  // The quotient may be one less than that of the division, but not two less: x / 2^bits is less than 1, and
+  // the reciprocal is at most 1 less than 2^bits / modulus.
   WARPFOLD_FN Word Of(Word x) const {
     const auto quotient = static_cast<Word>(DoubleWord<Word>{reciprocal_} * x >> kBits);
     const Word remainder = x - quotient * modulus_;
@@ -70,16 +70,16 @@ class Residues {
   Word reciprocal_ = 0;
 };
 
-// Integers modulo a modulus of 2 or more, each stood for by any Word that is congruent to it: what products
-// of products are made of before anyone sees them. All is computed modulo the largest multiple M of the
-// modulus that is a Word: its highest bit is set, which divisions ask for, so that nothing need be shifted.
+// Integers modulo a modulus of 2 or more, each represented by any Word that is congruent to it: products of
+// products use these until a state is made of them. Everything is computed modulo the largest multiple M of
+// the modulus that is a Word: its highest bit is set, as divisions require, so that nothing need be shifted.
 template <class Word>
 class Congruences {
  public:
   // The most products in a sum.
   static constexpr Word kMaxTerms = 32;
 
-  Congruences() = default;  // of no modulus
+  Congruences() = default;  // no modulus
   // 0: no modulus.
   WARPFOLD_FN explicit Congruences(Word modulus) {
     if (modulus == 0) return;
@@ -89,8 +89,8 @@ class Congruences {
     offset_ = (kHighestBit + modulus - 1) / modulus * modulus;
   }
 
-  // A Word that is congruent to the signed integer with these bits. Signed moduli are so small that offset_
-  // is a Word.
+  // A Word that is congruent to the signed integer with these bits. Signed moduli are small enough for
+  // offset_ to be a Word.
   WARPFOLD_FN Word OfSigned(Word bits) const { return bits >= kHighestBit ? bits + offset_ : bits; }
 
   WARPFOLD_FN Word Of(DoubleWord<Word> x) const {
@@ -100,9 +100,9 @@ class Congruences {
 
   // A Word that is congruent to a sum of up to kMaxTerms products of any Words.
   //
-  // What the carry stands for is added to the rest, from which M 2^bits has been taken if it is in there.
-  // That does not overflow: where M <= 2^bits - 64, there is room for 64 Words times 2^bits; where it is
-  // greater, carry_ is the square of 63 or less.
+  // The value of the carry is added to the rest, from which M 2^bits has been subtracted if it fits. That
+  // does not overflow: if M <= 2^bits - 64, there is room for 64 Words times 2^bits; if it is greater, carry_
+  // is the square of 63 or less.
   WARPFOLD_FN Word Of(const SumOfProducts<Word>& sum) const {
     const Word upper = Less(static_cast<Word>(sum.low >> kBits));
     const DoubleWord<Word> whole = DoubleWord<Word>{carry_} * sum.carry +
@@ -114,15 +114,15 @@ class Congruences {
   static constexpr int kBits = 8 * sizeof(Word);
   static constexpr Word kHighestBit = Word{1} << (kBits - 1);
 
-  // Less M if it is not less than M.
+  // x minus M, if x is not less than M.
   WARPFOLD_FN Word Less(Word x) const {
     const Word less = x + negative_multiple_;
     return less < x ? less : x;
   }
 
   // A Word that is congruent to x < M 2^bits. N. Möller, T. Granlund, "Improved division by invariant
-  // integers", IEEE Transactions on Computers 60 (2011), algorithm 4, of which only the remainder is kept,
-  // and not the last step: what it would mend is a Word, too.
+  // integers", IEEE Transactions on Computers 60 (2011), algorithm 4, without its quotient and its last step:
+  // what that step would correct is a Word, too.
   WARPFOLD_FN Word Reduce(DoubleWord<Word> x) const {
     const DoubleWord<Word> quotient = DoubleWord<Word>{reciprocal_} * static_cast<Word>(x >> kBits) + x;
     const Word estimate = static_cast<Word>(quotient >> kBits) + 1;
@@ -133,7 +133,7 @@ class Congruences {
   Word negative_multiple_ = 0;  // 2^bits - M, and its remainder
   Word reciprocal_ = 0;         // of M, without its highest bit, which is always set
   Word carry_ = 0;              // a word that is congruent to 2^(2 bits)
-  Word offset_ = 0;             // a multiple of the modulus, from 2^(bits - 1) on
+  Word offset_ = 0;             // a multiple of the modulus, at least 2^(bits - 1)
 };
 
 // Whether all entries are residues, or there is no modulus.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A row is what a backend has for one operator: a function for each element type and shape. This header is
-// the one place that builds the rows over ranges, for every backend: cpu, cuda, its textbook, and simt. Those
+// the only place that builds the rows over ranges, for every backend: cpu, cuda, its textbook, and simt. Rows
 // over segments are built beside their kernels (cpu/row_of.h, cuda/segments/row_of.cuh). No abseil: nvcc
 // compiles it.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace warpfold::kernels {
 
-// Function is a pointer; null where the backend has none.
+// Function is a pointer; null if the backend has none.
 template <class Function>
 struct FunctionRow {
   std::array<std::array<Function, 2>, kElementTypeCount> scalar{};  // by type and ignore_nan
@@ -44,17 +44,17 @@ constexpr auto ScalarFunction() {
   }
 }
 
-// What MakeRow is told by a backend's `Functions`, which has those that its operators need:
+// What a backend's `Functions` tells MakeRow; it has those members that its operators need:
 //
 //   Serves(type, ignore_nan)           whether the backend has scalars and entries of this kind
-//   ServesWhole(type, dimension)       the same for whole matrices; of pairs and of large ones dimension is 0
+//   ServesWhole(type, dimension)       the same for whole matrices; for pairs and large ones, dimension is 0
 //   kScalars<Op>                       its function for commutative operators over scalars
 //   kExact<Op>                         its function for operators over scalars that have an accumulator
 //   kEntrywise<Op>                     for operators over scalars, entry by entry over matrices
 //   kOrdered<Op>                       for ordered operators, whether over scalars, pairs or whole matrices
 //   kLarge<Op>                         for those over matrices of more than kMaxFixedDimension rows
 //
-// What is not supported stays null, and so does what another operator's states serve.
+// A function that is not supported stays null, and so does one that another operator's states replace.
 template <class Functions, template <class, bool> class Family, class T, bool kIgnoreNan, int kType,
           class Row>
 constexpr void FillScalar(Row& row) {
@@ -110,7 +110,7 @@ constexpr Row MakeRow(MatrixFamily<Family>) {
   return row;
 }
 
-// The rows of a backend by the families of a list. `row_of` is called as row_of.operator()<Family>() and
+// The rows of a backend, for the families of a list. `row_of` is called as row_of.operator()<Family>() and
 // returns a pointer to that family's row, which a generated source defines (kernels/row.in).
 template <class Row, class... Families, class RowOf>
 std::array<const Row*, sizeof...(Families)> AllRows(TypeList<Families...>, RowOf row_of) {

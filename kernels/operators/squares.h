@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of squares, of integers exactly and of floats in float64: what sum_of_squares, l2_norm and, of
+// Sums of squares, exact for integers and in float64 for floats: what sum_of_squares, l2_norm and, for
 // integers, variance and describe share.
 #pragma once
 
@@ -30,7 +30,7 @@ WARPFOLD_FN Uint192 operator+(const Uint192& a, const Uint192& b) {
   return {{static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(middle), high}};
 }
 
-// a b modulo 2^192, which is the product of two's complements, too.
+// a b modulo 2^192, which is also the product of two's complements.
 inline Uint192 operator*(const Uint192& a, const Uint192& b) {
   Uint192 product{};
   for (int i = 0; i < 3; ++i) {
@@ -57,7 +57,8 @@ WARPFOLD_FN Uint192 Extended(Uint128 x) {
 // The nearest double.
 WARPFOLD_FN double Rounded(const Uint192& x) {
   const auto nearest = [](Uint128 high, std::uint64_t low, int exponent) {
-    // The upper 128 bits of the number, with all below them as one: more than rounding needs.
+    // The upper 128 bits of the number, with all bits below them condensed into one: more than rounding
+    // needs.
     return std::ldexp(RoundedQuotient(high | Uint128{low != 0}, 1), exponent);
   };
   if (x.words[2] == 0) return nearest(Uint128{x.words[1]} << 64 | x.words[0], 0, 0);

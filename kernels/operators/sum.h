@@ -47,7 +47,7 @@ struct Sum<T, false> {
   WARPFOLD_FN explicit Sum(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
 
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
-    // An integer is its own key. Neither product overflows, for the count is kMaxElements<T> at most.
+    // An integer is its own key. Neither product overflows, because the count is at most kMaxElements<T>.
     const auto sum = static_cast<Int128>(s);
     constexpr Int128 kLargest = std::same_as<T, Boolean> ? 1 : Int128{kLargestKey<T>};
     return sum >= Int128{kSmallestKey<T>} * count && sum <= kLargest * count;
@@ -69,14 +69,14 @@ struct Sum<T, kIgnoreNan> {
   static constexpr Bits<T> kNeutral = kSignBit<T>;  // -0.0
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
-    // 0.0, so that nothing but NaN sums to 0.0, as with numpy.nansum, and not to -0.0.
+    // A NaN counts as 0.0, so that an array of only NaN sums to 0.0, as with numpy.nansum, and not to -0.0.
     if constexpr (kIgnoreNan) return IsNan(x) ? 0.0 : double{ValueOf(x)};
     return double{ValueOf(x)};
   }
   WARPFOLD_FN State Combine(State a, State b) const { return a + b; }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
   WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
-  // -0.0 and not 0.0: only that leaves every addend as it is, -0.0 included.
+  // -0.0 and not 0.0: only -0.0 leaves every addend as it is, including -0.0.
   WARPFOLD_FN State Identity() const { return -0.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
 

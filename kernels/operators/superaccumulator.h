@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact sums of floats: a fixed-point number wide enough for every sum of elements of one type. It is kept
-// as digits of 32 bits in 64, so that many addends go in before a carry goes anywhere.
+// Exact sums of floats: a fixed-point number wide enough for every sum of elements of one type. It is kept as
+// digits of 32 bits in words of 64, so that many addends fit before any carry must move.
 //
-// Sources: U. Kulisch, "Computer Arithmetic and Validity" (2008), the long accumulator; R. M. Neal, "Fast
-// exact summation using small and large superaccumulators" (2015), arXiv:1505.05571, the digits.
+// Sources: U. Kulisch, "Computer Arithmetic and Validity" (2008), for the long accumulator; R. M. Neal, "Fast
+// exact summation using small and large superaccumulators" (2015), arXiv:1505.05571, for the digits.
 #pragma once
 
 #include <concepts>
@@ -23,18 +23,18 @@ inline constexpr int kExactSumWords = std::same_as<T, double>    ? 34
                                       : std::same_as<T, Float16> ? 2
                                                                  : 6;
 
-// A sum has the union of these bits of its elements that are not finite.
+// A sum has the union of these bits over its elements that are not finite.
 inline constexpr std::uint32_t kHasInfinity = 1;
 inline constexpr std::uint32_t kHasNegativeInfinity = 2;
 inline constexpr std::uint32_t kIsNan = kHasInfinity | kHasNegativeInfinity;  // what their sum is
 
 WARPFOLD_FN bool IsFinite(double x) { return x - x == 0; }
-// The flag for a number that is not finite.
+// The bits for a number that is not finite.
 WARPFOLD_FN std::uint32_t SpecialOf(double x) {
   return x != x ? kIsNan : x > 0 ? kHasInfinity : kHasNegativeInfinity;
 }
 
-// A number as three neighbouring digits, the lowest first.
+// A number as three adjacent digits, the lowest first.
 struct DigitTriple {
   int first;
   std::int64_t digits[3];
@@ -44,7 +44,7 @@ struct DigitTriple {
 template <FloatElement T>
 WARPFOLD_FN DigitTriple DigitsOf(std::uint64_t magnitude, bool negative, int exponent) {
   int shift = exponent - kUnitExponent<T>;
-  if (shift < 0) {  // a multiple of the unit: what goes is zeros
+  if (shift < 0) {  // a multiple of the unit: only zeros are dropped
     magnitude = shift > -64 ? magnitude >> -shift : 0;
     shift = 0;
   }
@@ -69,7 +69,7 @@ WARPFOLD_FN DigitTriple DigitsOf(double x) {
 }
 
 // A sum, written in one way only: two's complement, the lowest word first, in units of 2^kUnitExponent; all
-// zeros where an element is no number.
+// zeros if an element is not a finite number.
 template <FloatElement T>
 struct ExactSumState {
   std::uint64_t words[kExactSumWords<T>];

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of operators x element types, as data: what the untyped parts of Warpfold (partial states,
-// requests, the server) need of an operator. Built at compile time from the two lists.
+// requests, the server) need to know about an operator. Built at compile time from the two lists.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ struct OperatorEntry {
   bool commutative = false;
   bool associative = false;  // to the bit (AssociativeOperator)
   bool has_identity = false;
-  bool whole_matrix = false;  // takes matrices as they are, and not entry by entry
-  // Takes whole matrices, too, but has a state for each entry; these can be combined only all together.
+  bool whole_matrix = false;  // takes whole matrices, and not entry by entry
+  // Takes whole matrices, too, but has a state for each entry; the states can be combined only all together.
   bool large_matrix = false;
   int family = 0;   // its own place in the list
   int reducer = 0;  // the family, in the order of the list, whose kernels compute the states
@@ -31,10 +31,10 @@ struct OperatorEntry {
   bool takes_modulus = false;
   bool takes_ddof = false;
   bool ignores_nan = false;  // elements are never NaN, or those that are do not count
-  // Why overflows have no value modulo 2^bits; null where they have one, and where there are none.
+  // Why overflows have no value modulo 2^bits; null if they have one, and if there are none.
   const char* never_wraps = nullptr;
   std::size_t state_bytes = 0;
-  std::span<const char* const> fields = {};  // the results' names, where there are several
+  std::span<const char* const> fields = {};  // the results' names, if there are several
 
   // out = left x right; out may be either of them.
   void (*combine)(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* left,

@@ -4,9 +4,9 @@
 // The optional members of an operator (operator.h has the required ones). Each trait below lists its members
 // and says what happens without them. Backends test these traits and never test for a member directly.
 //
-// Functions are found by their name alone: a member with the right name and other parameters is an error
-// where it is called, and not a member that nobody calls. Where a trait has a flag (kCombinesEqual, kAppends,
-// kMoves) kernels of an operator that has its function without the flag do not compile.
+// Functions are found by their name alone: a member with the right name but other parameters is an error
+// where it is called, instead of a member that nobody calls. If a trait has a flag (kCombinesEqual, kAppends,
+// kMoves), kernels of an operator that has its function without the flag do not compile.
 #pragma once
 
 #include <concepts>
@@ -22,22 +22,22 @@ namespace warpfold::kernels {
 
 // --- How leaves are folded --------------------------------------------------------------------------------
 
-// kAnyOrder: any order of a leaf's elements makes the same State, even where the LeafStates differ. Others
-// combine a leaf's elements in the canonical order.
+// kAnyOrder: any order of a leaf's elements makes the same State, even if the LeafStates differ. Other
+// operators combine a leaf's elements in the canonical order.
 template <class Op>
 concept AnyOrder = Op::kCommutative && requires {
   requires Op::kAnyOrder;
 };
 
-// kNeutral: the bits of an element that leaves the State of all others as it is. It may stand where a short
-// leaf has no element. A short leaf of others is folded by code of its own.
+// kNeutral: the bits of an element that leaves the State of all others as it is. It may fill places where a
+// short leaf has no element. Short leaves of other operators are folded by separate code.
 template <class Op>
 concept HasNeutralElement = requires {
   Op::kNeutral;
 };
 
 // Operators whose elements one lane sweeps twice in a leaf: the second sweep knows the outcome of the first.
-// All other operators sweep once, by Lift and Combine. The members, in the order in which they are called:
+// All other operators sweep once, with Lift and Combine. The members, in the order in which they are called:
 //   First LiftFirst(element), CombineFirst(First, First), FirstIdentity(): the first sweep
 //   double Center(First, count): what the second sweep knows, as the mean (variance)
 //   Second LiftSecond(element, center), CombineSecond(Second, Second): the second; Second{} is neutral
@@ -49,7 +49,7 @@ concept TwoSweeps = requires {
 };
 
 // Extremes: the smallest and the largest element are a part of the state, found by the operator Extremes for
-// the member `range` of LeafState. Segments in a GPU's registers do that in a sweep of its own.
+// the member `range` of LeafState. For segments in a GPU's registers, that is done in a separate sweep.
 template <class Op>
 concept SweepsExtremesApart = requires {
   typename Op::Extremes;
@@ -64,7 +64,7 @@ concept CombinesEqual = requires {
 };
 template <class Op, class S>
 WARPFOLD_FN S CombineEqualStates(const Op& op, const S& a, const S& b) {
-  // The flag may be false: of variance where NaN is ignored, for one.
+  // The flag may be false: for example for variance if NaN is ignored.
   static_assert(
       requires { Op::kCombinesEqual; } || !requires { op.CombineEqual(a, b); },
       "CombineEqual without kCombinesEqual would be called by nobody");
@@ -75,8 +75,8 @@ WARPFOLD_FN S CombineEqualStates(const Op& op, const S& a, const S& b) {
   }
 }
 
-// kAppends, Append(leaf, element, offset): it does Combine(leaf, Lift(element, offset)) for leaf states that
-// Lift and Append have made, in fewer instructions. Operators without it are combined by Combine.
+// kAppends, Append(leaf, element, offset): it computes Combine(leaf, Lift(element, offset)) for leaf states
+// that Lift and Append have made, in fewer instructions. Operators without it are combined by Combine.
 template <class Op>
 concept Appends = requires {
   requires Op::kAppends;
@@ -94,7 +94,7 @@ WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::Lea
   }
 }
 
-// kMoves, Moved(leaf, distance), of ordered operators: it makes the leaf state of the same elements,
+// kMoves, Moved(leaf, distance), for ordered operators: it makes the leaf state of the same elements,
 // `distance` places further on. The states of other ordered operators do not say where their elements are.
 template <class Op>
 concept Moves = requires {
@@ -112,8 +112,7 @@ WARPFOLD_FN typename Op::LeafState MovedBy(const Op& op, const typename Op::Leaf
   }
 }
 
-// kHostAppends: Append is faster on a CPU, too. The CPU backend combines the leaf states of all other
-// operators.
+// kHostAppends: Append is faster on a CPU, too. For all other operators the CPU backend combines leaf states.
 template <class Op>
 concept HostAppends = requires {
   requires Op::kHostAppends;
@@ -136,15 +135,15 @@ concept AccumulatingOperator = Operator<Op> && requires {
 };
 
 // kFromTheLeft: the state is that of the first (true), or the last (false) element whose state is `present`.
-// Backends need not look at the others. kSkipsElements, which it has, too: there may be elements whose
-// state is not `present`.
+// Backends need not look at the others. It also has kSkipsElements: whether there may be elements whose state
+// is not `present`.
 template <class Op>
 concept EndOperator = Operator<Op> && requires {
   { Op::kFromTheLeft } -> std::convertible_to<bool>;
 };
 
-// kRows: elements are square matrices of this many rows; else 0. Large: the same operator for matrices of any
-// size.
+// kRows: elements are square matrices with this many rows; otherwise 0. Large: the same operator for matrices
+// of any size.
 template <class Op>
 constexpr int DimensionOf() {
   if constexpr (requires { Op::kRows; }) {
@@ -162,22 +161,24 @@ concept ScalarsOnly = requires {
 
 // --- What states mean -------------------------------------------------------------------------------------
 
-// Canonical(state), for the host: chooses one of several bit patterns of a value (NaN). Others have one.
+// Canonical(state), for the host: chooses one of several bit patterns of a value (NaN). The states of other
+// operators have only one.
 template <class Op>
 concept HasCanonicalState = requires {
   &Op::Canonical;
 };
 
-// AssociativeOperator: adjacent states give the same bits with any brackets. A range then has one state, and
-// not one at each node of its tree (partial_state.h). Combining is associative to the bit unless it rounds
-// floats. A float that is rounded may also become NaN, of which there are many bit patterns, and so every
-// operator that rounds has Canonical, and no other operator does: this one member tells both. The laws test
-// (tests/kernels/) finds an operator for which that is not true.
+// AssociativeOperator: adjacent states give the same bits with any bracketing. A range then has one state,
+// instead of one at each node of its tree (partial_state.h). Combining is associative to the last bit unless
+// it rounds floats. A float that is rounded may also become NaN, of which there are many bit patterns, and so
+// every operator that rounds has Canonical, and no other operator does: this one member indicates both. The
+// laws test (tests/kernels/) finds an operator for which that is not true.
 template <class Op>
 concept AssociativeOperator = Operator<Op> && !HasCanonicalState<Op>;
 
 // IsPossible(state, first, count), for the host: false if no `count` > 0 elements from index `first` on have
-// this state; asked of states that come from elsewhere. Others take any: sums and products of floats.
+// this state; it is called for states that come from elsewhere. Operators without it accept any state: sums
+// and products of floats.
 template <class Op>
 concept ChecksStates = requires {
   &Op::IsPossible;
@@ -191,7 +192,8 @@ concept Approximate = requires {
 
 // --- What results are -------------------------------------------------------------------------------------
 
-// kFields, FinishField(state, count, field): several results, which kFields names, instead of one by Finish.
+// kFields, FinishField(state, count, field): several results, which kFields names, instead of one from
+// Finish.
 template <class Op>
 concept HasFields = requires {
   Op::kFields;
@@ -205,7 +207,7 @@ constexpr std::uint32_t FieldCount() {
   }
 }
 
-// FinishEntry(state, entry), for the host: the result is a matrix, instead of a scalar by Finish.
+// FinishEntry(state, entry), for the host: the result is a matrix, instead of a scalar from Finish.
 template <class Op>
 concept FinishesEntries = requires {
   &Op::FinishEntry;
@@ -213,18 +215,18 @@ concept FinishesEntries = requires {
 
 // --- Which options are followed ---------------------------------------------------------------------------
 //
-// A request is refused if it has an option that would not be followed (docs/adr/0064); reduction.cc asks the
-// table for what is said here. Whether NaN can be ignored is said by the family: Family<T, true> does it, and
-// families of operators over whole matrices do not.
+// A request is rejected if it has an option that would not be followed (docs/adr/0064); reduction.cc finds in
+// the table what is declared here. The family declares whether NaN can be ignored: Family<T, true> ignores
+// it, and families of operators over whole matrices do not.
 
 // kTakesModulus: there may be a modulus, and residues.any() says whether there is. An operator that is made
-// without parameters has none. Others take none.
+// without parameters has none. Operators without kTakesModulus take none.
 template <class Op>
 concept TakesModulus = requires {
   requires Op::kTakesModulus;
 };
 
-// ddof: the divisor of the result is the count less this. Others take none.
+// ddof: the divisor of the result is the count minus this. Other operators take none.
 template <class Op>
 concept TakesDdof = requires(const Op op) {
   { op.ddof } -> std::convertible_to<double>;
@@ -236,7 +238,7 @@ concept MayWrap = requires(const Op op) {
   { op.wrap } -> std::convertible_to<bool>;
 };
 
-// kWrappedField: of several results, the one that `wrap` concerns. Else there is one result, field 0.
+// kWrappedField: of several results, the one that `wrap` concerns. Otherwise there is one result, field 0.
 template <MayWrap Op>
 constexpr std::uint32_t WrappedField() {
   if constexpr (HasFields<Op>) {
@@ -246,8 +248,8 @@ constexpr std::uint32_t WrappedField() {
   }
 }
 
-// kNeverWraps: the results may overflow and have no value modulo 2^bits; this is the reason, in an error's
-// words. Others have `wrap`, or do not overflow, and have no reason (null).
+// kNeverWraps: the results may overflow and have no value modulo 2^bits; this is the reason, worded for an
+// error. Other operators have `wrap`, or do not overflow, and have no reason (null).
 template <class Op>
 constexpr const char* NeverWraps() {
   if constexpr (requires { Op::kNeverWraps; }) {
@@ -259,8 +261,9 @@ constexpr const char* NeverWraps() {
 
 // --- Whose kernels serve whom -----------------------------------------------------------------------------
 
-// Reducer: another operator with the same states, which backends run instead. Else the operator itself. CMake
-// reads the line `using Reducer = ...`, too, and compiles the two as one source (kernels/CMakeLists.txt).
+// Reducer: another operator with the same states, which backends run instead. Otherwise the operator itself.
+// CMake reads the line `using Reducer = ...`, too, and compiles the two as one source
+// (kernels/CMakeLists.txt).
 template <class Op>
 struct ReducerOfOp {
   using type = Op;
@@ -273,9 +276,9 @@ struct ReducerOfOp<Op> {
 template <class Op>
 using ReducerOf = typename ReducerOfOp<Op>::type;
 
-// SameBytes: this family's operator over another type of as many bytes, or over its own, that makes the same
-// bytes of a state from the same bytes of elements. A GPU has kernels for that one only. Else the operator
-// itself.
+// SameBytes: this family's operator over another type of as many bytes, or over its own type, that makes the
+// same bytes of a state from the same bytes of elements. A GPU has kernels only for that one. Otherwise the
+// operator itself.
 template <class Op>
 struct SameBytesOfOp {
   using type = Op;
@@ -288,7 +291,7 @@ struct SameBytesOfOp<Op> {
 template <class Op>
 using SameBytesOf = typename SameBytesOfOp<Op>::type;
 
-// Whether a family of operators (lists.h) takes an element type at all. Pairs that are not supported are
+// Whether a family of operators (lists.h) supports an element type at all. Pairs that are not supported are
 // never instantiated.
 template <template <class, bool> class Family, class T, bool kIgnoreNan>
 inline constexpr bool kSupports = requires {
@@ -303,7 +306,7 @@ inline constexpr bool kSupportsPair = requires {
   typename Family<T>::State;
 };
 
-// The operator for a request: operators that have a constructor from the parameters take them.
+// The operator for a request: operators that have a constructor from the parameters are given them.
 template <class Op>
 WARPFOLD_FN Op MakeOperator(const OperatorParameters& parameters) {
   if constexpr (std::constructible_from<Op, const OperatorParameters&>) {

@@ -9,7 +9,7 @@
 
 namespace warpfold::kernels {
 
-// What variance, stddev and describe keep of the elements.
+// The states in which variance, stddev and describe summarise the elements.
 template <AnyElement T, bool kIgnoreNan>
 struct VarianceStatesOf {
   using type = MomentsOperator<T, kIgnoreNan>;

@@ -12,10 +12,10 @@
 namespace warpfold::kernels::simt {
 namespace {
 
-// Resident at once, so that stacks and views do not take the host's memory.
+// Limits on what is resident at once, so that stacks and views do not exhaust the host's memory.
 constexpr unsigned kMaxBlocks = 8;
 constexpr unsigned kMaxThreads = 2048;
-// What a GPU gives a block without being asked.
+// What a GPU gives a block by default.
 constexpr std::size_t kStaticSharedBytes = 48 << 10;
 
 thread_local Executor* running = nullptr;
@@ -56,7 +56,7 @@ void Executor::Run() {
     RunBlock(*block);
     if (block->alive == 0) std::erase_if(blocks_, [&](const auto& b) { return b.get() == block; });
   }
-  blocks_.clear();  // which ends fibers that wait, after a failure
+  blocks_.clear();  // which ends fibers that still wait after a failure
   visibility_.Finish();
   running = nullptr;
 }
@@ -98,7 +98,7 @@ void Executor::EndThread(Block& block, Thread& thread) {
   --block.alive;
   Warp& warp = block.warps[thread.number / kLanesOfWarp];
   warp.lanes &= ~(1u << thread.number % kLanesOfWarp);
-  // Others may have waited for nobody else.
+  // Others may have been waiting only for this thread.
   if (block.alive > 0 && block.at_barrier == block.alive) PassBarrier(block);
   const unsigned first = thread.number / kLanesOfWarp * kLanesOfWarp;
   for (unsigned lane = 0; lane < kLanesOfWarp && warp.waiting != 0; ++lane) {
@@ -106,7 +106,7 @@ void Executor::EndThread(Block& block, Thread& thread) {
   }
 }
 
-// Any block that has a thread to run, by chance; with seed 0 the first one.
+// Any block that has a thread to run, chosen at random; with seed 0 the first one.
 Executor::Block* Executor::ChooseBlock() {
   const auto can_run = [](const auto& block) { return !block->runnable.empty(); };
   const auto count = static_cast<std::uint32_t>(std::count_if(blocks_.begin(), blocks_.end(), can_run));
@@ -135,7 +135,7 @@ void Executor::RunBlock(Block& block) {
   entered_ = nullptr;
 }
 
-// A block that goes on finds its view where it left it.
+// A block that continues finds its view as it left it.
 void Executor::Enter(Block& block) {
   if (entered_ == &block) return;
   if (entered_ != nullptr) {
@@ -222,7 +222,7 @@ void Executor::Fence(const Where& where) {
 
 unsigned Executor::ChangeAtomically(unsigned* address, Order order,
                                     const std::function<unsigned(unsigned)>& change, const Where& where) {
-  if (schedule_.is_random()) {  // others, of other blocks too, may come before it
+  if (schedule_.is_random()) {  // others, also of other blocks, may come before it
     if (schedule_.chance().OneIn(2)) turns_ = 0;
     MakeRunnable(*block_, *thread_);
     Suspend();
@@ -275,7 +275,7 @@ void Executor::Fail(const Block& block, const Thread& thread, const std::string&
       absl::StrCat(spec_.kernel, ", block ", block.number, ", thread ", thread.number, ": ", what);
 }
 
-// Nobody can run: the first thread that waits is named, and one that it waits for.
+// No thread can run: the failure names the first thread that waits, and one that it waits for.
 void Executor::FailStuck() {
   for (const auto& block : blocks_) {
     for (const Thread& thread : block->threads) {

@@ -3,9 +3,9 @@
 //
 // One launch on a simt::Device: its blocks, their threads as fibers (Boost.Context), and where they wait.
 //
-// A thread runs until it waits for others, or ends. The loop in Run then resumes another one, as the schedule
-// says. So a thread never sees another one in the middle of something; instead each
-// seed tries another order of what lies between two synchronisations.
+// A thread runs until it waits for others, or ends. The loop in Run then resumes another one, chosen by the
+// schedule. So a thread never sees another one in the middle of something; instead, each seed tries a
+// different order of the code between synchronisations.
 #pragma once
 
 #include <boost/context/fiber.hpp>
@@ -32,7 +32,7 @@ class Executor {
   // Runs the launch to its end, or to the device's failure.
   void Run();
 
-  // The one whose fiber runs on this thread of the host.
+  // The executor whose fiber runs on this thread of the host.
   static Executor& Running();
 
   // These are called on fibers: see device.h.
@@ -48,22 +48,22 @@ class Executor {
   enum class Doing { kRuns, kWaitsForBlock, kWaitsForWarp, kWaitsForGrid, kHasEnded };
 
   struct Thread {
-    boost::context::fiber fiber;      // of it, while others run
+    boost::context::fiber fiber;      // of this thread, while others run
     boost::context::fiber scheduler;  // of Run, while it runs
     unsigned number = 0;
     std::uint64_t rank = 0;
     Doing doing = Doing::kRuns;
-    // What it waits with.
+    // The call in which it waits.
     Where where;
     WarpCall call = WarpCall::kSync;
     unsigned mask = 0;
     int source = 0;
-    std::uint64_t value = 0;  // its own, then what the lanes made of all
+    std::uint64_t value = 0;  // its own, then the result of all lanes
   };
 
   struct Warp {
     unsigned lanes = 0;    // those that have not ended
-    unsigned waiting = 0;  // of these, for others of the warp
+    unsigned waiting = 0;  // those of them that wait for others of the warp
   };
 
   struct SharedVariable {
@@ -91,7 +91,7 @@ class Executor {
   void RunBlock(Block& block);
   void Enter(Block& block);
   void Resume(Thread& thread);
-  // On a fiber: others run until this one is made runnable, and chosen.
+  // Called on a fiber: others run until this one is made runnable, and chosen.
   void Suspend();
   void MakeRunnable(Block& block, Thread& thread);
   void PassBarrier(Block& block);
@@ -115,7 +115,7 @@ class Executor {
   std::vector<std::unique_ptr<Block>> blocks_;  // resident
   std::uint64_t at_grid_barrier_ = 0;
   unsigned turns_ = 0;        // that the running block has left
-  Block* entered_ = nullptr;  // whose view stands in the memory
+  Block* entered_ = nullptr;  // whose view is in the memory
   Block* block_ = nullptr;    // of the fiber that runs
   Thread* thread_ = nullptr;  // it
 };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simt backend's row of one family, of the same functions as the cuda backend's
+// The simt backend's row of one family, with the same functions as the cuda backend's
 // (kernels/cuda/row_of.cuh). CMake generates one source file per family that instantiates it
 // (kernels/row.in).
 #pragma once
@@ -22,7 +22,7 @@ struct Functions {
   static constexpr bool Serves(ElementType type, bool ignore_nan) {
     return !ignore_nan && TextbookServesType(type);
   }
-  // Pairs have dimension 0. Matrices are of the size that the textbook has.
+  // Pairs have dimension 0. Matrices have the size that the textbook uses.
   static constexpr bool ServesWhole(ElementType type, int dimension) {
     return (dimension == 0 || dimension == static_cast<int>(kTextbookRows)) && TextbookServesType(type);
   }

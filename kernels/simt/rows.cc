@@ -7,7 +7,7 @@
 
 namespace warpfold::kernels::simt {
 
-// Sources that CMake makes from kernels/row.in define it, one for each family that is served.
+// Sources that CMake generates from kernels/row.in define it, one for each family that is served.
 template <class Family>
 const Row& RowOf();
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which production kernels run on the simt backend: of these families, over the textbook's element types and
-// shapes. One of each kind is enough to test the kernels by; what is left the CPU backend reduces, to the
-// same bits.
+// Which production kernels run on the simt backend: those of these families, over the textbook's element
+// types and shapes. One of each kind is enough to test the kernels; the CPU backend reduces everything else,
+// to the same bits.
 #pragma once
 
 #include "kernels/operators/affine_compose.h"

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What host code of kernels/cuda calls of the CUDA runtime, for a simt::Device. Memory lives as long as its
-// device.
+// The part of the CUDA runtime that host code of kernels/cuda calls, for a simt::Device. Memory lives as long
+// as its device.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class UseDevice {
   static inline constinit thread_local Device* current_ = nullptr;
 };
 
-// As many multiprocessors as make grids of several blocks, and no more.
+// Just enough multiprocessors for grids of several blocks.
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
 inline constexpr int kMultiprocessors = 4;
 inline cudaError_t cudaGetDevice(int* device) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who runs next: what a seed decides in one launch. An order of blocks, how many of them are resident, which
-// of their threads is first, how long a block runs before another one does.
+// Which thread runs next: what a seed decides in one launch. That is an order of blocks, how many of them are
+// resident, which of their threads is first, and how long a block runs before another one does.
 //
 // One seed in three picks any thread each time; one gives warps and lanes ranks that they keep, so that one
 // runs far ahead of another; one changes ranks now and then (Burckhardt et al., "A Randomized Scheduler with
@@ -41,13 +41,13 @@ class Schedule {
     return order;
   }
 
-  // Chooses how many blocks are resident, which are at most `most`.
+  // Chooses how many blocks are resident, at most `most`.
   unsigned BlocksAtOnce(unsigned most) { return is_random_ ? 1 + chance_.Below(most) : 1; }
 
-  // How many times a block's threads are resumed until it is another one's turn.
+  // How many times a block's threads are resumed until it is another block's turn.
   unsigned Turns() { return is_random_ ? 1 + chance_.Below(1u << chance_.Below(10)) : ~0u; }
 
-  // Ranks of a block's threads: the one with the highest that can run does.
+  // Ranks of a block's threads: of those that can run, the one with the highest rank does.
   std::vector<std::uint64_t> FirstRanks(unsigned threads) {
     std::vector<std::uint64_t> ranks(threads);
     std::uint64_t warp = 0;

@@ -22,8 +22,8 @@
 namespace warpfold::kernels::simt {
 namespace {
 
-// The most bytes of matrices that a slot reduces at once. They are few, because every block has a view of all
-// memory that is shared.
+// The most bytes of matrices that a slot reduces at once. The limit is low, because every block has a view of
+// all shared memory.
 constexpr std::size_t kReducerBytes = 128 << 10;
 
 bool HasKernel(const ReductionPlan& reduction, const BoundOperator& op) {
@@ -31,14 +31,14 @@ bool HasKernel(const ReductionPlan& reduction, const BoundOperator& op) {
   return row.For(*op.entry, reduction.spec().element_type, reduction.spec().shape) != nullptr;
 }
 
-// The textbook has a kernel for whatever a reduction may ask of it.
+// The textbook has a kernel for whatever a reduction may request from it.
 bool HasKernels(const ReductionPlan& reduction) {
   return !reduction.canonical() ||
          std::all_of(reduction.operators().begin(), reduction.operators().end(),
                      [&](const BoundOperator& op) { return HasKernel(reduction, op); });
 }
 
-// A slot of the CPU backend, and a device beside it for reductions that have kernels.
+// A slot of the CPU backend, and also a device for reductions that have kernels.
 class SimtSlot : public Slot {
  public:
   SimtSlot(Slot& cpu, std::uint64_t seed, cpu::ThreadPool& pool) : cpu_(cpu), seed_(seed), pool_(pool) {}
@@ -150,7 +150,7 @@ class SimtSlot : public Slot {
       const UseDevice use(*device_);
       status = reducer_->Launch(reduction, first_element, data, element_count, device_.get());
     }
-    // A kernel that was given up leaves tickets as they were.
+    // An abandoned kernel leaves tickets as they were at that time.
     if (!status.ok()) status.Update(Allocate());
     return status;
   }
@@ -159,7 +159,7 @@ class SimtSlot : public Slot {
   const std::uint64_t seed_;
   cpu::ThreadPool& pool_;
   std::unique_ptr<Device> device_;
-  std::unique_ptr<DeviceReducer> reducer_;  // before its device ends
+  std::unique_ptr<DeviceReducer> reducer_;  // must end before its device
   std::vector<std::byte> aligned_;
   std::uint64_t group_ = 0;
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stacks of fibers, which outlive them: thousands of threads take turns on as many as are alive at once. Each
-// ends at a page that nobody may touch.
+// ends at a page that may not be touched.
 //
-// Threads: each has its own. Such pages are two mappings for each stack, of which a process may have some
+// Threads: each has its own. With its page, each stack takes two mappings, of which a process may have some
 // tens of thousands.
 #pragma once
 
@@ -27,7 +27,7 @@ class Stacks {
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
 
-  // What Boost.Context asks for stacks.
+  // The allocator from which Boost.Context takes stacks.
   struct Allocator {
     Stacks* stacks;
     boost::context::stack_context allocate() { return stacks->Take(); }

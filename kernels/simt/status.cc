@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// For the host code of kernels/cuda: what its calls can answer on a simt::Device.
+// For the host code of kernels/cuda: the statuses that its calls can return on a simt::Device.
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/error.h"

@@ -75,7 +75,7 @@ void Visibility::BringSome(View& view, Chance& chance) {
     const bool is_written = std::memcmp(word, before, kWordBytes) != 0;
     if (!is_written && std::memcmp(seen, before, kWordBytes) == 0) return;
     if (chance.OneIn(2)) return;
-    // A word at a time: that much the hardware does at once.
+    // One word at a time: the hardware does that much at once.
     std::memcpy(is_written ? seen : word, is_written ? word : seen, kWordBytes);
     std::memcpy(before, word, kWordBytes);
   });

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What blocks see of memory that they share. Kernels read and write it by plain pointers; so each block has a
-// view of its own, which stands in the memory itself while one of the block's threads runs.
+// What blocks see of memory that they share. Kernels read and write it through plain pointers; so each block
+// has its own view, which is in the memory itself while one of the block's threads runs.
 //
 //   a write      is in the block's view alone, until the block releases
 //   a release    brings what the block has written to the memory that all can see
 //   an acquire   brings that to the block's view, except for what the block wrote and has not released
 //
-// Between them nothing has to become visible, but anything may: BringSome does that to a part, by chance.
-// What was not released until a block ends becomes visible when the launch ends (Finish).
+// Between them nothing has to become visible, but anything may: BringSome makes a random part visible. What a
+// block has not released when it ends becomes visible when the launch ends (Finish).
 #pragma once
 
 #include <cstddef>
@@ -33,16 +33,17 @@ class Visibility {
 
   // The view of a block that begins: it sees what is visible now.
   View Begin() const { return {visible_, visible_}; }
-  // Puts the view into the memory, and takes it out again. Between these two its block runs, and these hold:
+  // Enter puts the view into the memory, and Leave takes it out again. Between the two its block runs, and
+  // these may be called:
   void Enter(View& view);
   void Leave(View& view);
 
   void Release(View& view);
   void Acquire(View& view);
   void BringSome(View& view, Chance& chance);
-  // An atomic operation has written this word, for all to see.
+  // An atomic operation has written this word, visible to all.
   void Update(View& view, unsigned* word);
-  // What all see of a word; the word itself where it is in no memory that blocks share.
+  // What all blocks see of a word; the word itself if it is not in memory that blocks share.
   unsigned Load(const unsigned* word) const;
 
   // The block of this view, which is in the memory, has ended.

@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The words of CUDA C++ that kernels use, for the host's compiler: with them the same source runs on a
-// simt::Device. Meanings are those of the CUDA C++ Programming Guide.
+// simt::Device. Their meanings are those of the CUDA C++ Programming Guide.
 //
 // No kernel that runs here uses DynamicSharedMemory, atomicAdd, __threadfence and the __reduce_... words.
-// They are here so that readers can run a published reduction beside ours: those that docs/textbook.md lists
-// are written in them. Of __reduce_max_sync that is not so, but our kernels call it on a GPU (warp.cuh).
+// They are here so that readers can run a published reduction next to ours: the ones that docs/textbook.md
+// lists use them. That is not true of __reduce_max_sync, but our kernels call it on a GPU (warp.cuh).
 // executor_test.cc tests them all.
 //
 // Sources that include this are compiled with -Dcuda=simt: kernels, whose namespace is kernels::cuda, are
-// then in kernels::simt, beside what nvcc makes of them and not in its place.
+// then in kernels::simt, alongside what nvcc compiles from them, and not instead of it.
 #pragma once
 
 #include <algorithm>
@@ -152,7 +152,7 @@ struct LaunchShape {
   std::size_t shared_bytes = 0;
 };
 
-// "LastBlockKernel", of a kernel that is a template argument.
+// For example "LastBlockKernel", for a kernel that is a template argument.
 template <auto kKernel>
 std::string KernelName() {
   std::string_view name = __PRETTY_FUNCTION__;

@@ -30,22 +30,22 @@ namespace {
 
 // Calls to the device take microseconds, and the slowest, those that wait for the driver, less than a second.
 constexpr absl::Duration kLongestDeviceCall = absl::Seconds(15);
-// A shard's thread waits for events, 5 s at most, and for nothing else that takes longer than the device.
+// A shard's thread waits for events, at most 5 s, and for nothing else that takes longer than the device.
 constexpr absl::Duration kLongestHoldUp = absl::Seconds(15);
 
 // How soon an overdue call or a lost device is noticed.
 constexpr auto kWatchInterval = std::chrono::milliseconds(50);
 constexpr auto kDrainCheckInterval = std::chrono::milliseconds(10);
-// How long gRPC may take to send the last answers before it cuts connections.
+// How long gRPC may take to send the last answers before it closes connections.
 constexpr auto kLastAnswers = std::chrono::milliseconds(500);
 
 constexpr std::size_t kMaxShards = 16;
 
-// What gRPC opens beside connections.
+// What gRPC opens besides connections.
 constexpr std::size_t kDescriptorsOfAShard = 2;
 constexpr std::size_t kOtherDescriptors = 16;
 
-// How many connections to take: what was asked for, if there are descriptors for so many.
+// How many connections to accept: the requested number, if there are enough descriptors for it.
 absl::StatusOr<std::size_t> MaxConnections(const RpcServerOptions& options, int shards) {
   const std::size_t others =
       kDescriptorsOfAShard * static_cast<std::size_t>(shards) + kOtherDescriptors + options.other_descriptors;
@@ -84,8 +84,8 @@ std::size_t SlotsOfEachDevice(kernels::Backend& backend) {
   return backend.slots().size() / static_cast<std::size_t>(backend.devices());
 }
 
-// gRPC waits for ever for a thread of its own that cannot be made. It has a pool, of as many threads as the
-// machine has processors, but 2 at least and 32 at most.
+// If gRPC cannot create one of its own threads, it waits forever. It has a pool with as many threads as the
+// machine has processors, but at least 2 and at most 32.
 int ThreadsOfServing(int shards) {
   constexpr int kOfGrpcsTimersAndCallbacks = 4;
   // The acceptor, the watchdog, those that read files and sample devices, and the upkeep of the process.
@@ -124,8 +124,8 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   for (const Listener& listener : *listeners) addresses_.push_back(listener.address());
   const absl::StatusOr<std::size_t> max_connections = MaxConnections(options, shards);
   if (!max_connections.ok()) return max_connections.status();
-  // Never given back: gRPC's last reference, such as that of the quota's object, would shut it down and wait
-  // for its threads.
+  // This is never undone: giving back gRPC's last reference, such as that of the quota's object, would shut
+  // it down and wait for its threads.
   grpc_init();
   // This adds channelz to every server that the process builds from now on.
   if (options.channelz) grpc::channelz::experimental::InitChannelzService();
@@ -305,12 +305,13 @@ void RpcServer::Drain(absl::Duration grace) {
   const absl::Status draining = kernels::Error(absl::StatusCode::kUnavailable, reason::kDraining,
                                                "the server is shutting down: use another");
   StopServing();
-  // Whoever is refused connects anew, and should not find this server behind a name of several.
+  // A client that is rejected connects anew, and should not find this server behind a name of several
+  // servers.
   StopListening();
   service_.admission.CloseToReductions(draining);
   Admission& admission = service_.admission;
   const absl::Time deadline = service_.clock() + grace;
-  // Whoever sends parts of an array needs its connections for the next ones, and for the Merge.
+  // A client that sends parts of an array needs its connections for the next parts, and for the Merge.
   WaitUntil([&](absl::Time now) { return !admission.AwaitsCalls(now); }, deadline);
   SendGoaways(*server_);
   const bool quiet = WaitUntil([&](absl::Time now) { return admission.IsQuiet(now); }, deadline);

@@ -37,7 +37,7 @@ struct RpcServerOptions {
   std::optional<TlsKeys> tls = {};  // for host:port; unix sockets are always plaintext
   bool allow_insecure = false;      // without keys, host:port may be reachable from other machines
   std::size_t max_connections = 0;  // 0: what the limit on open files leaves room for
-  // What other parts of the process may open later: not to be taken by connections.
+  // What other parts of the process may open later: connections must not take these.
   std::size_t other_descriptors = 0;
   // The most that gRPC may hold of what clients have sent; without it, as much as they like.
   std::optional<std::uint64_t> received_bytes = {};
@@ -46,8 +46,8 @@ struct RpcServerOptions {
   std::function<void()> before_listening = [] {};
 };
 
-// How many shards to run: one for each processor that the process may use (proto/shared/processors.h), as far
-// as there are slots (of each device) for them.
+// How many shards to run: one for each processor that the process may use (proto/shared/processors.h), but no
+// more than there are slots (of each device) for.
 int ShardCount(std::size_t slots);
 
 // How many slots of all shards together are in each state, and how many calls wait for one.
@@ -61,44 +61,44 @@ class RpcServer {
  public:
   // Serves from its return on. `service` must outlive the server. INVALID_ARGUMENT if an address cannot be
   // listened on, or must not be without TLS, the TLS keys are not usable, or there is no room for so many
-  // connections; UNAVAILABLE if an address may come later; RESOURCE_EXHAUSTED if the system allows too few
-  // threads.
+  // connections; UNAVAILABLE if an address may become available later; RESOURCE_EXHAUSTED if the system
+  // allows too few threads.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Service& service, const RpcServerOptions& options);
 
-  // As Drain without grace, unless there has been one.
+  // Does the same as Drain without grace, unless Drain has been called.
   ~RpcServer();
 
-  // As `listen`, with the ports that were bound.
+  // Like `listen`, with the ports that were bound.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
-  // The keys for handshakes from now on, where there were keys at the start. From any thread.
+  // Sets the keys for handshakes from now on, if there were keys at the start. From any thread.
   void UseTls(const TlsKeys& keys);
 
   std::shared_ptr<grpc::Channel> InProcessChannel(const grpc::ChannelArguments& arguments);
 
-  // True once the device has failed: from then on reductions and merges are answered UNAVAILABLE, health is
+  // True once the device has failed: from then on reductions and merges fail with UNAVAILABLE, health is
   // NOT_SERVING, and the process should end.
   bool faulted() const { return faulted_.load(); }
 
-  // Reductions and merges.
+  // The number of reductions and merges.
   int in_progress() const { return service_.admission.in_progress(); }
 
   // The counts at one moment. Waits for each shard.
   SlotCounts slots();
-  // The counts that each shard published last. Waits for nobody.
+  // The counts that each shard published last. Does not wait.
   SlotCounts published_slots() const;
   ConnectionCounts connections() const { return acceptor_->counts(); }
 
   // Blocks until no reduction is in progress; false if that took longer than `timeout`.
   bool WaitUntilIdle(absl::Duration timeout) { return service_.admission.WaitUntilEmpty(timeout); }
 
-  // The orderly end: health says NOT_SERVING, nobody can connect any more, and whoever is connected is told
-  // to go elsewhere (GOAWAY). New reductions are refused (UNAVAILABLE, DRAINING) once nobody can connect;
-  // those in progress, and the merges that follow from them, get up to `grace` to finish and are then
-  // stopped; then connections close and threads end.
+  // The orderly end: health says NOT_SERVING, nobody can connect anymore, and connected clients are told to
+  // go elsewhere (GOAWAY). New reductions are rejected (UNAVAILABLE, DRAINING) once nobody can connect; those
+  // in progress, and the merges that follow from them, get up to `grace` to finish and are then stopped; then
+  // connections close and threads end.
   void Drain(absl::Duration grace);
 
-  // Closes the addresses. From any thread, again as often as one likes.
+  // Closes the addresses. From any thread, and any number of times.
   void StopListening();
 
  private:
@@ -112,7 +112,7 @@ class RpcServer {
   void CheckForFault();
   void StopServing();
   void StopAll(const absl::Status& why);
-  // Whether the condition came to hold before the deadline.
+  // Whether the condition became true before the deadline.
   bool WaitUntil(const std::function<bool(absl::Time)>& condition, absl::Time deadline);
   void EndAllUntilDisconnected(const absl::Status& why);
   void WaitUntilShardsAreIdle();

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// argmin and argmax of a leaf: the best rank of each row, as min and max find it; then the first row that
-// has the best of all, and in it the first element. Its memory may be another process's, which writes to it
-// meanwhile (kernels/memory.h): what was found once need not be there when it is looked for.
+// argmin and argmax of a leaf: the best rank of each row, as min and max find it; then the first row that has
+// the best of all, and in it the first element. The memory may belong to another process, which writes to it
+// meanwhile (kernels/memory.h): a rank that was found need not be there when it is looked for again.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct ArgExtremumLeaf {
         best_row + (count - best_row >= kColumns<T>
                         ? FirstWith(op, best, data + best_row * sizeof(T), kColumns<T>)
                         : FirstWith(op, best, data + best_row * sizeof(T), count - best_row));
-    // Where somebody changes the elements any of them may be the answer, but nothing outside of them.
+    // If somebody changes the elements, any of them may be the result, but nothing outside of them.
     const std::uint64_t i = std::min(found, count - 1);
     return op.Lift(Load<T>(data, i), static_cast<std::uint32_t>(i));
   }
@@ -52,7 +52,7 @@ struct ArgExtremumLeaf {
     }
     return best;
   }
-  // The loop has no way out, so that compilers vectorise it.
+  // The loop has no early exit, so that compilers vectorise it.
   static inline __attribute__((always_inline)) std::uint32_t FirstWith(const Op& op, Key<T> rank,
                                                                        const std::byte* row,
                                                                        std::uint64_t count) {

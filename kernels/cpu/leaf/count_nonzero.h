@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts, for count_nonzero, all and any.
+// Counts for count_nonzero, all and any.
 #pragma once
 
 #include "kernels/cpu/leaf/nonzero_count.h"

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// describe takes variance, minmax and, of floats, sum one after the other: its states are theirs, side by
-// side, and after the first of them the leaf lies in the cache. Of integers the state of variance has the
-// sum.
+// describe runs variance, minmax and, for floats, sum one after the other: its states are theirs, side by
+// side, and after the first of them the leaf is in the cache. For integers, the state of variance contains
+// the sum.
 #pragma once
 
 #include "kernels/cpu/leaf/sum.h"

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The sum of a whole leaf of float16 or bfloat16 in canonical order, without converting them: an element's
-// bits, moved to where a double has its own, are the element times a power of two, subnormals included. Sums
-// of such doubles round as the sums of the elements do. A scaled sum can be subnormal where the true sum is
-// not; it then has at most ten significant bits, so nothing is rounded. (As long as the processor does not
-// flush subnormals to zero.)
+// bits, moved to the place that they have in a double, are the element times a power of two, subnormals
+// included. Sums of such doubles round as the sums of the elements do. A scaled sum can be subnormal although
+// the true sum is not; it then has at most ten significant bits, so nothing is rounded (as long as the
+// processor does not flush subnormals to zero).
 #pragma once
 
 #include <concepts>
@@ -50,7 +50,7 @@ class HalfBlock {
     }
   }
 
-  // The sums of four neighbouring columns each.
+  // The sums of four adjacent columns each.
   inline __attribute__((always_inline)) void StoreFours(double* fours) const {
     for (std::uint32_t i = 0; i < kVectors; ++i) {
       const Simd<double> sum = (sums_[i][0] + sums_[i][1]) + (sums_[i][2] + sums_[i][3]);
@@ -58,7 +58,7 @@ class HalfBlock {
     }
   }
 
-  // Whether all elements so far are numbers, and finite.
+  // Whether all elements so far are finite numbers.
   bool AllFinite() const {
     std::uint16_t largest = 0;
     for (std::uint32_t i = 0; i < kSimdBytes / sizeof(T); ++i) {
@@ -73,9 +73,9 @@ class HalfBlock {
   Simd<std::uint16_t> largest_ = {};
 };
 
-// The sum of map(x), which takes vectors of elements' bits; NaN if any is infinite or NaN. Down the columns,
-// a few at a time, whose sums stay in registers; for the prefetchers, that do not follow such a walk, it asks
-// for the next leaf in the order of memory. Beyond the array's end that is harmless.
+// The sum of map(x), which takes vectors of elements' bits; NaN if any is infinite or NaN. It goes down the
+// columns, a few at a time, whose sums stay in registers; because prefetchers do not follow this walk, it
+// prefetches the next leaf in the order of memory. Beyond the array's end that is harmless.
 template <HalfElement T, class Map>
 inline double SumOfFiniteHalves(const std::byte* data, const Map& map) {
   using Block = HalfBlock<T>;
@@ -116,7 +116,7 @@ inline double ReduceHalves(const Op& op, const std::byte* data, std::uint64_t co
   return ColumnsLeaf<Op>::Reduce(op, data, count);
 }
 
-// The elements' bits, of NaN 0 if it is ignored.
+// The elements' bits, with 0 for NaN if it is ignored.
 template <HalfElement T, bool kIgnoreNan>
 inline __attribute__((always_inline)) Simd<std::uint16_t> WithoutIgnored(const Simd<std::uint16_t>& x) {
   if constexpr (kIgnoreNan) {

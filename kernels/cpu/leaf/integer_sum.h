@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exact sum of a leaf's integers, without widening each: lanes of twice their width hold two of them, a
-// low and a high half, and the sum of a whole leaf's halves. Elements of 64 bits are summed by their halves.
+// The exact sum of a leaf's integers, without widening each one: a lane of twice their width holds two of
+// them, as a low and a high half, and also has room for the sum of a whole leaf's halves. Elements of 64 bits
+// are summed by halves.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ inline __attribute__((always_inline)) Uint128 SumOfVectors(const std::byte* data
     all += x;
     high += x >> kHalf;
   }
-  const Simd<Lane> low = all - (high << kHalf);  // what overflows in `all` overflows here, too
+  const Simd<Lane> low = all - (high << kHalf);  // whatever overflows in `all` overflows here, too
   if constexpr (sizeof(T) == 8) {
     return SumOfLanes<Uint128, Lane>(low) + (SumOfLanes<Uint128, Lane>(high) << kHalf);
   } else {
@@ -39,8 +40,8 @@ inline __attribute__((always_inline)) Uint128 SumOfVectors(const std::byte* data
   }
 }
 
-// The sum of `count` unsigned map(x), where x are the elements' bits; no more than a leaf's. map takes
-// vectors and, behind the last whole one, single elements.
+// The sum of `count` unsigned map(x), where x are the elements' bits; no more than a leaf has. map takes
+// vectors and, after the last whole one, single elements.
 template <class T, class Map>
 inline __attribute__((always_inline)) Uint128 UnsignedSum(const std::byte* data, std::uint64_t count,
                                                           const Map& map) {

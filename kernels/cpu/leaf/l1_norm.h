@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Float32 and float64 take the plain way.
+// float32 and float64 use the plain method.
 template <class T, bool kIgnoreNan>
 struct ScalarLeaf<L1Norm<T, kIgnoreNan>> : PlainLeaf<L1Norm<T, kIgnoreNan>> {};
 
@@ -29,7 +29,8 @@ struct ScalarLeaf<L1Norm<T, false>> {
   }
 
  private:
-  // The magnitude of an element, or of each in a vector: all bits of a negative one are flipped, 1 is added.
+  // The magnitude of an element, or of each in a vector: for a negative one, all bits are flipped, and 1 is
+  // added.
   static constexpr auto Magnitude = [](auto x) {
     if constexpr (!kIsSigned<T>) {
       return x;

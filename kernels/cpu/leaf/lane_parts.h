@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The moments of a leaf's lanes, an array for each part of them, so that compilers vectorise over lanes; and
-// the vectors of doubles that they are made of. For variance (leaf/variance.h).
+// The moments of a leaf's lanes, with an array for each part, so that compilers vectorise over lanes; and the
+// vectors of doubles that these consist of. For variance (leaf/variance.h).
 //
-// Compiled once per instruction set, each time in a namespace of its own: WARPFOLD_ISA.
+// Compiled once per instruction set, each time in a separate namespace: WARPFOLD_ISA.
 #pragma once
 
 #include <concepts>
@@ -23,8 +23,8 @@ namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 inline constexpr std::uint32_t kSimdDoubles = kSimdBytes / sizeof(double);
 inline constexpr std::uint32_t kLaneVectors = kLanes / kSimdDoubles;
 
-// Neighbouring doubles, from an array and to one. Vectors move one by one: an array of them that is copied as
-// a whole goes through narrower registers, whose loads have to wait for the vectors' stores.
+// Adjacent doubles, from an array and to one. Vectors are moved one by one: an array of them that is copied
+// as a whole goes through narrower registers, whose loads have to wait for the vectors' stores.
 inline __attribute__((always_inline)) Simd<double> DoublesOf(const double* data) {
   return LoadSimd<double>(reinterpret_cast<const std::byte*>(data));
 }
@@ -32,10 +32,10 @@ inline __attribute__((always_inline)) void Store(const Simd<double>& x, double* 
   std::memcpy(data, &x, sizeof x);
 }
 
-// Neighbouring lanes' moments, without the count.
+// The moments of adjacent lanes, without the count.
 using LaneParts = MomentParts<Simd<double>>;
 
-// Folds lanes of `count` elements each at halving distances: first vector with vector, then within one.
+// Folds lanes of `count` elements each at halving distances: first vector with vector, then within a vector.
 inline __attribute__((always_inline)) Moments FoldEqualLanes(LaneParts* lanes, std::uint64_t count) {
   for (std::uint32_t width = kLaneVectors / 2; width > 0; width /= 2) {
     for (std::uint32_t i = 0; i < width; ++i) lanes[i] = MergeEqualParts(lanes[i], lanes[i + width], count);
@@ -53,7 +53,7 @@ inline __attribute__((always_inline)) Moments FoldEqualLanes(LaneParts* lanes, s
   return {leaf.mean, leaf.mean_low, leaf.deviations, 2 * count};
 }
 
-// Neighbouring floats as doubles.
+// Adjacent floats as doubles.
 template <class R>
 inline __attribute__((always_inline)) Simd<double> DoublesAt(const R* data) {
   if constexpr (std::same_as<R, double>) {

@@ -18,7 +18,7 @@ namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
 template <AnyElement T, bool kIgnoreNan>
 std::uint32_t CountOfNonzero(const std::byte* data, std::uint64_t count) {
-  // Signed, because x86 compares no others.
+  // Signed, because x86 compares only signed lanes.
   using Lane = std::make_signed_t<Bits<T>>;
   constexpr std::uint32_t kLanesOfVector = kSimdBytes / sizeof(T);
   constexpr std::uint64_t kMaxVectors = 127;  // before a count fills a lane of 8 bits
@@ -31,7 +31,7 @@ std::uint32_t CountOfNonzero(const std::byte* data, std::uint64_t count) {
     for (std::uint64_t k = 0; k < some; ++k) {
       Simd<Lane> x = LoadSimd<Lane>(data + (i + k * kLanesOfVector) * sizeof(T));
       if constexpr (FloatElement<T>) x &= kLargestKey<T>;  // without the sign
-      // A comparison gives -1 where it holds.
+      // A comparison gives -1 where it is true.
       if constexpr (kIgnoreNan) {
         counts -= (x != 0) & (x <= static_cast<Lane>(kInfinityBits<T>));
       } else {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products of integers. Magnitudes are multiplied in vectors as long as no product can overflow: eight of 8
-// bits, four of 16, two of 32. What is left are 512 factors of 64 bits, whatever the type, multiplied in
-// eight chains, because a chain waits for each multiplication.
+// bits, four of 16, two of 32. What remains is 512 factors of 64 bits, whatever the type, which are
+// multiplied in eight chains, because a chain waits for each multiplication.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Floats take the plain way.
+// Floats use the plain method.
 template <class T, bool kIgnoreNan>
 struct ScalarLeaf<Product<T, kIgnoreNan>> : PlainLeaf<Product<T, kIgnoreNan>> {};
 

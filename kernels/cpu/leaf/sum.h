@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Float32 and float64 take the plain way.
+// float32 and float64 use the plain method.
 template <class T, bool kIgnoreNan>
 struct ScalarLeaf<Sum<T, kIgnoreNan>> : PlainLeaf<Sum<T, kIgnoreNan>> {};
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of the squares of integers, in lanes that a whole leaf does not fill.
+// Sums of the squares of integers, in lanes that a whole leaf does not overflow.
 #pragma once
 
 #include "kernels/cpu/elements.h"
@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// All other types take the plain way.
+// All other types use the plain method.
 template <class T, bool kIgnoreNan>
 struct ScalarLeaf<SumOfSquares<T, kIgnoreNan>> : PlainLeaf<SumOfSquares<T, kIgnoreNan>> {};
 
@@ -33,8 +33,8 @@ struct ScalarLeaf<SumOfSquares<T, false>> {
 
  private:
 #if defined(__AVX2__)
-  // Squares elements of 64 bits by the products of their halves: 2^64 high^2 + 2^33 high low + low^2. Vectors
-  // have no wider multiplication. The halves of each product are added up separately.
+  // Squares elements of 64 bits with the products of their halves: 2^64 high^2 + 2^33 high low + low^2.
+  // Vectors have no wider multiplication. The halves of each product are added up separately.
   static inline __attribute__((always_inline)) Uint192 SumOfWholeLeaf(const std::byte* data) {
     struct Halves {
       Simd<std::uint64_t> low = {};
@@ -89,7 +89,7 @@ struct ScalarLeaf<SumOfSquares<T, false>> {
       }
       return sum;
     } else {
-      // The halves of the squares by themselves: no carry from one to the other.
+      // The halves of the squares are kept apart: there is no carry from one to the other.
       using Half = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
       using Lane = std::conditional_t<sizeof(T) == 4, std::uint64_t, Uint128>;
       using Wide =

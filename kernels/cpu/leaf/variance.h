@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variance. Of integers: the sum and the sum of squares, one after the other; after the first of them the
-// leaf lies in the cache. Of floats: two sweeps along the columns, in an array for each part of the states,
+// Variance. For integers: the sum and the sum of squares, one after the other; after the first of them the
+// leaf is in the cache. For floats: two sweeps along the columns, with an array for each part of the states,
 // so that compilers vectorise over columns and lanes.
 #pragma once
 
@@ -27,7 +27,7 @@ struct ScalarLeaf<Variance<T, false>> {
   }
 };
 
-// A leaf's elements as they are read: those of 16 bits are converted once, for both sweeps.
+// A leaf's elements in the form in which they are read: those of 16 bits are converted once, for both sweeps.
 template <FloatElement T>
 class ReadableLeaf {
  public:
@@ -67,7 +67,7 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
   // A sum and a count for each column of a lane, lane after lane.
   struct Sums {
     alignas(kSimdBytes) double sums[kColumns<T>];
-    alignas(kSimdBytes) std::int64_t counts[kColumns<T>];  // where NaN are ignored
+    alignas(kSimdBytes) std::int64_t counts[kColumns<T>];  // if NaN are ignored
   };
 
   static inline __attribute__((always_inline)) Moments FoldReadable(const std::byte* data,
@@ -76,7 +76,7 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
       const ReadableLeaf<T> leaf(data, count);
       return Fold(leaf.get(), count);
     } else {
-      // Elements of any alignment are read by loads that allow it.
+      // Elements may have any alignment: they are read with loads that allow it.
       return Fold(reinterpret_cast<const R*>(data), count);
     }
   }
@@ -124,8 +124,8 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
     return is_full ? JoinFull(centers, deviations, squares) : Join(centers, deviations, squares, present);
   }
 
-  // The second sweep finds its leaf in the cache, and no prefetcher follows its walk. So the next leaf is
-  // asked for meanwhile: of float64 a part is enough, because its first sweep is in the order of memory.
+  // The second sweep finds its leaf in the cache, and no prefetcher follows its walk. So it prefetches the
+  // next leaf meanwhile: for float64 a part is enough, because its first sweep is in the order of memory.
   static inline __attribute__((always_inline)) void PrefetchNextLeaf(const R* data) {
     if constexpr (HalfElement<T>) return;  // `data` is a copy
     constexpr std::uint32_t kBytes = kDownColumns ? kLeafBytes : kPrefetchedBytes;
@@ -140,7 +140,7 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
   static inline __attribute__((always_inline)) void Add(Simd<double> x, Simd<double>& sum,
                                                         Simd<std::int64_t>& present) {
     if constexpr (kIgnoreNan) {
-      present -= x == x;  // a comparison gives -1 where it holds
+      present -= x == x;  // a comparison gives -1 where it is true
       x = x == x ? x : Simd<double>{};
     }
     sum += x;
@@ -179,8 +179,8 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
     }
   }
 
-  // The deviations of each column's elements from its center, and the squares of these, from row to row. A
-  // few columns at a time, whose sums stay in registers: the leaf lies in the cache by now.
+  // The deviations of each column's elements from its center, and the squares of these, from row to row. It
+  // takes a few columns at a time, whose sums stay in registers: the leaf is in the cache by now.
   static inline __attribute__((always_inline)) void SweepDeviations(const R* data, std::uint64_t count,
                                                                     const double* centers, double* sums,
                                                                     double* squares) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A superaccumulator (operators/superaccumulator.h) in shared memory. Several threads add to it at once, by
+// A superaccumulator (operators/superaccumulator.h) in shared memory. Several threads add to it at once, with
 // atomic additions: those of a block for its unit, those of a single warp for an edge leaf or a segment.
 #pragma once
 
@@ -34,7 +34,7 @@ class ExactDigits {
     Add(DigitsOf<T>(magnitude, count < 0, exponent));
   }
 
-  // Writes the sum to `out`, by one thread, and clears it.
+  // Writes the sum to `out`, from one thread, and clears it.
   __device__ void Take(std::uint32_t lane, ExactSumState<T>* out) {
     if (lane == 0) *out = Carried<T>(digits_, special_);
     __syncwarp();

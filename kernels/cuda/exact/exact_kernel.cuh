@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The multi-block reduction of operators with an accumulator: as reduce_kernel.cuh, but the warps of a block
-// add their leaves to digits in shared memory instead of folding states.
+// The multi-block reduction for operators with an accumulator: like reduce_kernel.cuh, but the warps of a
+// block add their leaves to digits in shared memory instead of folding states.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kExactThreads, kExactBlocksPerMultiprocessor)
   const std::uint32_t lane = threadIdx.x % kLanes;
   auto* const edges = reinterpret_cast<State*>(workspace.partials);
   auto* const units = edges + plan.edge_leaves();
-  // Edges: one a warp. Units: two in turn, so that one barrier a unit is enough.
+  // Edges: one for each warp. Units: two in turn, so that one barrier per unit is enough.
   __shared__ ExactDigits<typename Op::Element> digits[kExactWarps];
   digits[warp].Clear(lane);
   __syncthreads();

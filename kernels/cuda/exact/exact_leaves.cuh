@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a warp sums leaves exactly. As an exact sum does not depend on the order, nothing here keeps one.
+// How a warp sums leaves exactly. As an exact sum does not depend on the order, nothing here preserves it.
 //
 //   element -> lane:  narrower types: the elements of a leaf, as one double, exact if their exponents are
 //                     near each other (float16: always); float64: each element by itself
@@ -9,8 +9,8 @@
 //   bins -> digits:   the limbs of a superaccumulator, in shared memory, every kLeavesPerBins leaves and at
 //                     the end of a run: the block's for a unit, the warp's own for an edge leaf
 //
-// Where exponents differ too much, elements of narrower types go to the bins one by one, those of float64
-// straight to the digits: slow, and as exact.
+// If exponents differ too much, elements of narrower types go to the bins one by one, and those of float64 go
+// directly to the digits: this is slow, and equally exact.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class ExactLeaves {
     for (int row = 0; row < kLeafRows; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
   }
 
-  // Adds the full leaves [first, first + leaves), of which the first has been prefetched. Ends by prefetching
+  // Adds the full leaves [first, first + leaves), the first of which has been prefetched. Ends by prefetching
   // leaf `next`.
   __device__ __forceinline__ void AddRun(std::uint64_t first, std::uint32_t leaves, std::uint64_t next,
                                          ExactDigits<T>& digits) {
@@ -72,7 +72,8 @@ class ExactLeaves {
   static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
   static constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
   static constexpr std::uint32_t kLaneElements = kLeafRows * kVector;
-  // float64: three bins, where the numbers are. Narrower types: as many as hold any sum of a lane's elements.
+  // float64: three bins, at the magnitude of the numbers. Narrower types: enough for any sum of a lane's
+  // elements.
   static constexpr bool kNarrow = sizeof(T) < 8;
   static constexpr int kTop = (std::is_same_v<T, Float16> ? 16 : 128) + static_cast<int>(Log2(kLaneElements));
   static constexpr int kBitsOfSums = kTop - kUnitExponent<T>;
@@ -83,7 +84,7 @@ class ExactLeaves {
     return (leaf - range_.first_leaf) * kLeafBytes;
   }
 
-  // Zeros, which add nothing, stand for the elements that do not exist.
+  // Zeros, which add nothing, take the place of elements that do not exist.
   __device__ __forceinline__ void LoadShort(std::uint64_t leaf) {
     const std::uint64_t skipped = Offset(leaf) / sizeof(T);
     const T* const elements = reinterpret_cast<const T*>(range_.data) + skipped;
@@ -112,7 +113,7 @@ class ExactLeaves {
     }
   }
 
-  // The top of bins that can hold the run's numbers, if these are like those of the loaded leaf.
+  // The top of bins that can hold the run's numbers, if these are similar to those of the loaded leaf.
   __device__ __forceinline__ int Top() const {
     if constexpr (kNarrow) return kTop;
     std::uint32_t largest = 0;
@@ -123,8 +124,8 @@ class ExactLeaves {
     return TopFor(BitCast<double>(std::uint64_t{MaxOfWarp(largest)} << 32));
   }
 
-  // Adds this lane's elements of the loaded leaf to the bins; false, and leaves them as they were, if they
-  // have to be added slowly.
+  // Adds this lane's elements of the loaded leaf to the bins; returns false, and leaves the bins as they
+  // were, if the elements have to be added slowly.
   __device__ __forceinline__ bool AddLane(Bins& bins) const {
     if constexpr (kNarrow) {
       const ExactDouble lane = LaneSum();
@@ -158,7 +159,7 @@ class ExactLeaves {
     constexpr std::uint32_t kSpan = 53 - 1 - Log2(kLaneElements) - kFractionBits;
     double sums[4] = {};
     std::uint32_t largest = 0;
-    std::uint32_t smallest = ~0u;  // less one, so that zeros, which have no bits, come last
+    std::uint32_t smallest = ~0u;  // minus one, so that zeros, which have no bits, come last
     ForEachAddend([&](T x, std::uint32_t i) {
       const float addend = op_.Addend(x);
       sums[i % 4] += double{addend};
@@ -169,7 +170,7 @@ class ExactLeaves {
       }
     });
     const double sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    // A float16 has 40 bits of magnitude, so that the sum of 64 is always exact.
+    // A float16 has 40 bits of magnitude, so that the sum of 64 of them is always exact.
     if constexpr (std::is_same_v<T, Float16>) return {sum, IsFinite(sum)};
     const std::uint32_t highest = largest >> 23;
     const std::uint32_t lowest = (smallest + 1) >> 23;
@@ -195,8 +196,8 @@ class ExactLeaves {
       AddToDigits(op_, elements, first, range_.element_count, digits);
     }
   }
-  // This is not inlined, and so it takes copies of the members: what is reached through `this` behind a call
-  // would be put into memory.
+  // This is not inlined, and so it takes copies of the members: anything that a called function reaches
+  // through `this` would be put into memory.
   static __device__ __noinline__ void AddToDigits(const Op op, const T* elements, std::uint64_t first,
                                                   std::uint64_t count, ExactDigits<T>& digits) {
     for (std::uint64_t row = first; row < first + kLeafElements; row += kRowElements) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// argmin and argmax of floats without keys: a comparison of floats and two choices for each element. As long
-// as there is no NaN, floats compare as the operators do, zeros of both signs as equals.
+// argmin and argmax of floats without keys: a comparison of floats and two selections for each element. As
+// long as there is no NaN, floats compare in the same way as the operators, with zeros of both signs equal.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// Folds a lane's elements of a full leaf, of which the first is at offset `first`; false if one is NaN.
+// Folds a lane's elements of a full leaf, the first of which is at offset `first`; false if one is NaN.
 template <WideFloat T, bool kIgnoreNan, bool kMax>
 __device__ __forceinline__ bool ArgExtremumOfFloats(
     const ArgExtremum<T, kIgnoreNan, kMax>& op, const LaneVectors& vectors, std::uint32_t first,

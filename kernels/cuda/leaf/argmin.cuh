@@ -13,7 +13,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// All other types take the plain way.
+// All other types use the plain method.
 template <class T, bool kIgnoreNan>
 struct LaneFold<Argmin<T, kIgnoreNan>> : PlainLaneFold<Argmin<T, kIgnoreNan>> {};
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bitwise operators over elements of 8 and 16 bits: an instruction takes a word of them.
+// Bitwise operators over elements of 8 and 16 bits: one instruction processes a word of them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// An operator on bits does to four bytes at once what it does to each.
+// An operator on bits does the same to four bytes at once as to each of them.
 template <template <class, bool> class Family, PackedInteger T>
 __device__ __forceinline__ Bits<T> BitsOfPacked(const LaneVectors& vectors) {
   constexpr Family<std::uint32_t, false> kWords;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// describe: the smallest and the largest element as minmax has them; then the sums of integers as variance
-// has them, and of floats the two plain sweeps.
+// describe: the smallest and the largest element, found as by minmax; then, for integers, the sums as by
+// variance, and for floats the two plain sweeps.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// Floats. The extremes are a sweep of their own, done before the others: interleaved, they would need more
-// registers than there are.
+// Floats. The extremes take a separate sweep, before the others: interleaved, they would need more registers
+// than there are.
 template <class T, bool kIgnoreNan>
 struct LaneFold<Describe<T, kIgnoreNan>> {
   using Op = Describe<T, kIgnoreNan>;
@@ -27,7 +27,7 @@ struct LaneFold<Describe<T, kIgnoreNan>> {
     auto extremes = LaneFold<Extremes>::Fold(Extremes(), vectors, first);
     Pin(extremes);
     typename Op::LeafState folded = PlainLaneFold<Op>::Fold(op, vectors, first);
-    folded.range = extremes;  // the compiler drops what led to the other ones
+    folded.range = extremes;  // the compiler drops what computed the other ones
     return folded;
   }
 };

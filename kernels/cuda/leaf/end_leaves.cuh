@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a warp finds the first or the last element that is present: from that end, 32 elements at a time, until
-// some of these are present. What lies behind them in its run is not read.
+// How a warp finds the first or the last element that is present: it reads from that end, 32 elements at a
+// time, until some of these are present. Elements beyond them in its run are not read.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class EndLeaves {
   __device__ void Prefetch(std::uint64_t) const {}
   __device__ void PrefetchEdge(std::uint64_t) const {}
 
-  // The state of the leaves [first, first + 2^level), of which the last may be short, in every lane.
+  // Returns, in every lane, the state of the leaves [first, first + 2^level), the last of which may be short.
   __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t) const {
     const std::uint64_t begin = (first - range_.first_leaf) * kLeafElements;
     const std::uint64_t rest = range_.element_count - begin;

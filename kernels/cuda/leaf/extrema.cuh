@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The smallest and the largest of elements of 8 and 16 bits, several at once, and of float32 without keys, by
-// an instruction for each. float64 has no such instruction, and goes by its keys.
+// The smallest and the largest of elements of 8 and 16 bits, several at once, and of float32 without keys,
+// with one instruction for each. float64 has no such instruction, and uses its keys.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@
 
 namespace warpfold::kernels::cuda {
 
-#if __CUDA_ARCH__ < 800  // one by one, by their keys
+#if __CUDA_ARCH__ < 800  // one by one, using their keys
 template <class T, bool kIgnoreNan, bool kMax>
 __device__ __forceinline__ std::uint32_t ExtremaOfFloatHalves(std::uint32_t a, std::uint32_t b) {
   constexpr Extremum<T, kIgnoreNan, kMax> op{};
@@ -52,7 +52,7 @@ __device__ __forceinline__ std::uint32_t ExtremaOfFloatHalves(std::uint32_t a, s
 #endif
 
 // The extrema of each half of two words. Floats (PTX ISA, min and max): -0.0 is below +0.0; with .NaN a NaN
-// goes before numbers, without it numbers before a NaN.
+// wins over numbers, without it numbers win over a NaN.
 template <class T, bool kIgnoreNan, bool kMax>
 __device__ __forceinline__ std::uint32_t ExtremaOfHalves(std::uint32_t a, std::uint32_t b) {
   if constexpr (HalfElement<T>) {
@@ -82,14 +82,14 @@ __device__ __forceinline__ Key<T> ExtremumOf(const Extremum<T, kIgnoreNan, kMax>
       CombineHalves(op, FoldWords(
                             vectors, [](std::uint32_t word) { return ValuesOf<T>(word); }, combine));
   if constexpr (sizeof(T) == 2) return upper;
-  // A byte compares as the upper one of a half, whatever is below it.
+  // As the upper byte of a half, a byte determines the comparison, whatever is below it.
   return op.Combine(
       upper,
       CombineHalves(op, FoldWords(
                             vectors, [](std::uint32_t word) { return ValuesOf<T>(word) << 8; }, combine)));
 }
 
-// PTX ISA, min and max: as with halves, -0.0 is below +0.0, and NaN goes first or last.
+// PTX ISA, min and max: as with halves, -0.0 is below +0.0, and NaN wins or loses.
 template <bool kIgnoreNan, bool kMax>
 __device__ __forceinline__ float Better(float a, float b) {
   float out;

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LaneFold<Op>: how a lane folds its elements of a full leaf. The primary template is the way that every
-// operator can go: element by element, in one sweep (lane_sweep.cuh) or two (two_sweeps.cuh). An operator for
-// which GPUs have something faster has a specialisation in a file of its name in this folder, sum.cuh for
-// sum. The generated source of the operator's row includes that file, because it has this name
+// LaneFold<Op>: how a lane folds its elements of a full leaf. The primary template is the method that works
+// for every operator: element by element, in one sweep (lane_sweep.cuh) or two (two_sweeps.cuh). An operator
+// for which GPUs have something faster has a specialisation in a file of its name in this folder, for example
+// sum.cuh for sum. The generated source of the operator's row includes that file, because it has this name
 // (kernels/row.in).
 //
 // Each such file is declared at the end of this header. So code that has not included the file does not
-// compile, where it would otherwise take the slow way without a word.
+// compile, instead of silently using the slow method.
 #pragma once
 
 #include "kernels/cuda/leaf/lane_sweep.cuh"
@@ -24,18 +24,20 @@ requires TwoSweeps<Op>
 struct PlainLaneFold<Op> : TwoLaneSweeps<Op> {
 };
 
-// A specialisation has a Fold with the arguments of LaneSweep, and returns the bits that PlainLaneFold does.
-// Those that sweep twice take the vectors by a reference that is not constant, because they write them.
+// A specialisation has a Fold with the arguments of LaneSweep's Fold, which returns the same bits as
+// PlainLaneFold. Those that sweep twice take the vectors by a non-const reference, because they write to
+// them.
 //
-// The files of operators have one form: they first say that the operator over any type is a PlainLaneFold,
-// and then specialise it for the types that have a faster way. (describe has a way of its own for all types.)
+// The files of operators all have the same form: they first say that the operator over any type is a
+// PlainLaneFold, and then specialise it for the types that have a faster method. (describe has its own method
+// for all types.)
 template <ScalarOperator Op>
 struct LaneFold : PlainLaneFold<Op> {};
 
 }  // namespace warpfold::kernels::cuda
 
-// The executor on the host (kernels/simt) has none of the instructions that these files are made of. There
-// every operator is folded element by element.
+// The executor on the host (kernels/simt) has none of the instructions that these files use. There every
+// operator is folded element by element.
 #if !defined(WARPFOLD_SIMT)
 namespace warpfold::kernels {
 

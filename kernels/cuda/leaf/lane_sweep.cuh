@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a lane folds its elements of a leaf one by one, in the canonical order, or, of an operator that is
+// How a lane folds its elements of a leaf one by one, in the canonical order or, for an operator that is
 // AnyOrder, in another one.
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace warpfold::kernels::cuda {
 
 // One sweep over a lane's elements. Op is an operator over scalars, or one of the two passes of an operator
-// that sweeps twice (two_sweeps.cuh): what has Element, LeafState, Lift, Combine and LeafIdentity.
+// that sweeps twice (two_sweeps.cuh): a type with Element, LeafState, Lift, Combine and LeafIdentity.
 //
 // `vectors` is the lane's part of the leaf, and its first element is `first` elements into the leaf.
 //
@@ -38,7 +38,7 @@ class LaneSweep {
     if constexpr (sizeof(State) * kVector > kMaxColumnBytes) {
       return FoldColumns<0, kVector>(vectors, first, lift, combine);
     } else {
-      // Where any order will do, several rows have states of their own: see kMinColumns.
+      // If any order is allowed, several rows have separate states: see kMinColumns.
       constexpr std::uint32_t kRows = AnyOrder<Op> && kVector < kMinColumns ? kMinColumns / kVector : 1;
       constexpr std::uint32_t kColumns = kRows * kVector;
       State columns[kColumns];

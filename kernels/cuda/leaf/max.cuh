@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// All other types take the plain way.
+// All other types use the plain method.
 template <class T, bool kIgnoreNan>
 struct LaneFold<Max<T, kIgnoreNan>> : PlainLaneFold<Max<T, kIgnoreNan>> {};
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// minmax: the smallest element in one pass over the lane's registers, the largest in another one.
+// minmax: the smallest element in one pass over the lane's registers, and the largest in another one.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// All other types take the plain way.
+// All other types use the plain method.
 template <class T, bool kIgnoreNan>
 struct LaneFold<Minmax<T, kIgnoreNan>> : PlainLaneFold<Minmax<T, kIgnoreNan>> {};
 

@@ -42,11 +42,11 @@ class OrderedLeaves {
   // Begins to load a leaf that is folded alone.
   __device__ __forceinline__ void PrefetchEdge(std::uint64_t leaf) { LoadVectors(leaf); }
 
-  // The state of the aligned, full leaves [first, first + 2^level), of which the first has been prefetched;
-  // in every lane. Ends by prefetching leaf `next`, if it is one.
+  // The state of the aligned, full leaves [first, first + 2^level), the first of which has been prefetched;
+  // in every lane. Ends by prefetching leaf `next`, if there is such a leaf.
   //
-  // It does what WarpLeaves::FoldRun does, but neighbours come first: lanes l and l + 1, then l and l + 2,
-  // ...
+  // It does the same as WarpLeaves::FoldRun, but combines adjacent lanes first: lanes l and l + 1, then l and
+  // l + 2, ...
   __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t next) {
     LeafState waiting[kLargestLevel];
     LeafState folded;
@@ -89,14 +89,14 @@ class OrderedLeaves {
   }
 
  private:
-  // Each lane has neighbouring elements of a leaf.
+  // Each lane has adjacent elements of a leaf.
   static constexpr std::uint32_t kLaneElements = kLeafElements / kLanes;
   static_assert(kLaneElements * kLanes * sizeof(Element) == kLeafBytes);
 
   // A lane's elements are 128 bytes, and a lane that read its own would touch a line for each of its loads.
   // The warp loads whole rows, as WarpLeaves does, and lanes find their elements in shared memory.
   static constexpr int kLaneVectors = static_cast<int>(kLeafBytes) / kLanes / kVectorBytes;
-  // A vector of padding, so that eight lanes that read at once find 32 different banks.
+  // One vector is padding, so that eight lanes that read at once access 32 different banks.
   static constexpr int kLaneStride = kLaneVectors + 1;
 
   __device__ __forceinline__ void LoadVectors(std::uint64_t leaf, bool exists = true) {
@@ -118,11 +118,11 @@ class OrderedLeaves {
     }
     __syncwarp();
     LoadVectors(next, next != kNoLeaf);
-    // Several elements are in a vector, or several vectors in an element.
+    // A vector holds several elements, or an element consists of several vectors.
     constexpr std::uint32_t kVectors = sizeof(Element) > kVectorBytes ? sizeof(Element) / kVectorBytes : 1;
     constexpr std::uint32_t kElements = kVectors * kVectorBytes / sizeof(Element);
     constexpr std::uint32_t kSteps = kLaneVectors / kVectors;
-    uint4 ahead[kVectors];  // of the next step: shared memory answers while this one is folded
+    uint4 ahead[kVectors];  // of the next step: shared memory delivers it while this one is folded
     const auto read = [&](std::uint32_t step) {
 #pragma unroll
       for (std::uint32_t v = 0; v < kVectors; ++v)
@@ -155,8 +155,8 @@ class OrderedLeaves {
     return CombineEqualStates(op_, left, right);
   }
 
-  // Combines lanes l and l + distance of two states of equally many leaves: of `first` where the lane's bit
-  // `distance` is clear, of `second` where it is set.
+  // Combines lanes l and l + distance of two states of equally many leaves: those of `first` if the lane's
+  // bit `distance` is clear, and of `second` if it is set.
   __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
                                                 std::uint32_t distance) const {
     const bool upper = (lane_ & distance) != 0;

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements of 8 and 16 bits, of which one instruction takes several. This serves operators whose combinations
-// do not depend on the order at all: the smallest, the largest, bits, and sums and products of integers.
+// Elements of 8 and 16 bits, of which one instruction processes several. This serves operators whose
+// combinations do not depend on the order at all: the smallest, the largest, bits, and sums and products of
+// integers.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// A word's elements as integers: of booleans 1 where the byte is not 0.
+// A word's elements as integers: a boolean is 1 if its byte is not 0.
 template <class T>
 __device__ __forceinline__ std::uint32_t ValuesOf(std::uint32_t word) {
   if constexpr (std::is_same_v<T, Boolean>) {
@@ -23,7 +24,8 @@ __device__ __forceinline__ std::uint32_t ValuesOf(std::uint32_t word) {
   }
 }
 
-// The magnitudes of a word's elements, side by side. They are unsigned, so the smallest element has one, too.
+// The magnitudes of a word's elements, side by side. They are unsigned, so the smallest element has a
+// magnitude, too.
 template <class T>
 __device__ __forceinline__ std::uint32_t MagnitudesOf(std::uint32_t word) {
   if constexpr (!kIsSigned<T>) return ValuesOf<T>(word);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// product: of integers of 8 and 16 bits as many are multiplied as 64 bits hold the product of, before they
-// meet a state.
+// product: integers of 8 and 16 bits are multiplied, as many as have a product of at most 64 bits, before
+// they are combined with a state.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ __device__ __forceinline__ std::uint32_t ProductOf(std::uint32_t word) {
   return (word & 0xff) * (word >> 8 & 0xff) * ((word >> 16 & 0xff) * (word >> 24));
 }
 
-// Multiplies as many elements as 64 bits hold the product of before they meet the state, in chains side by
-// side, because each waits for its multiplications.
+// Multiplies as many elements as have a product of at most 64 bits before they are combined with the state,
+// in parallel chains, because each chain waits for its multiplications.
 template <PackedInteger T>
 __device__ __forceinline__ typename Product<T, false>::LeafState ProductOfPacked(const Product<T, false>& op,
                                                                                  const LaneVectors& vectors) {
@@ -49,7 +49,7 @@ __device__ __forceinline__ typename Product<T, false>::LeafState ProductOfPacked
   return state;
 }
 
-// All other types take the plain way.
+// All other types use the plain method.
 template <class T, bool kIgnoreNan>
 struct LaneFold<Product<T, kIgnoreNan>> : PlainLaneFold<Product<T, kIgnoreNan>> {};
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sum: integers of 8 and 16 bits by dot products, which take four or two of them each. variance and describe
-// have the same for the sum in their states of such elements.
+// sum: integers of 8 and 16 bits are summed with dot products, which take four or two of them each. variance
+// and describe use the same for the sum in their states of these elements.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// The sum of a lane's elements of 8 or 16 bits, by dot products with ones.
+// The sum of a lane's elements of 8 or 16 bits, using dot products with ones.
 template <PackedInteger T>
 __device__ __forceinline__ std::uint32_t SumOfPacked(const LaneVectors& vectors) {
   constexpr std::uint32_t kOnes = 0x01010101;
@@ -34,7 +34,7 @@ __device__ __forceinline__ std::uint32_t SumOfPacked(const LaneVectors& vectors)
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// All other types take the plain way.
+// All other types use the plain method.
 template <class T, bool kIgnoreNan>
 struct LaneFold<Sum<T, kIgnoreNan>> : PlainLaneFold<Sum<T, kIgnoreNan>> {};
 

@@ -15,7 +15,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// Each pass is what LaneSweep takes.
+// Each pass is an operator that LaneSweep accepts.
 template <TwoSweeps Op>
 struct FirstPass {
   using Element = typename Op::Element;
@@ -41,8 +41,8 @@ struct SecondPass {
   __device__ LeafState LeafIdentity() const { return {}; }
 };
 
-// Writes to each word of kRows rows of elements T its own value. ptxas keeps elements that it has converted
-// for one pass until the other, in more registers than there are; those of 32 bits it also converts before it
+// Writes its own value to each word of kRows rows of elements T. ptxas keeps elements that it has converted
+// for one pass until the other, in more registers than there are; it also converts those of 32 bits before it
 // knows the center. So it must not know that the elements are the same.
 template <class T, int kFirst = 0, int kRows = kLeafRows>
 __device__ __forceinline__ void ForgetConversions(LaneVectors& vectors, double center) {

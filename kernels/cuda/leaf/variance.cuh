@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// variance, and stddev, whose states are the same: the sum and the sum of squares of integers. Those of 8
-// bits are dot products; of 16 bits two squares are added at a time; elements of 32 and 64 bits are seen as
-// unsigned numbers, and those of 64 bits are squared by halves. Floats of 16 bits are swept twice as all
-// floats are, but the first sweep does not convert them, unless NaN are ignored.
+// variance, and stddev, whose states are the same: the sum and the sum of squares of integers. For 8 bits
+// these are dot products; for 16 bits two squares are added at a time; elements of 32 and 64 bits are treated
+// as unsigned numbers, and those of 64 bits are squared by halves. Floats of 16 bits are swept twice like all
+// floats, but the first sweep does not convert them, unless NaN are ignored.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// The sum of the squares of a lane's elements. Those of 8 bits are dot products with themselves.
+// The sum of the squares of a lane's elements. For 8 bits these are dot products of words with themselves.
 template <IntegerElement T>
 requires(sizeof(T) == 1) __device__ __forceinline__ std::uint32_t
     SumOfSquaresOfPacked(const LaneVectors& vectors) {
@@ -51,7 +51,7 @@ requires(sizeof(T) == 2) __device__ __forceinline__ std::uint64_t
       const std::uint32_t low = magnitudes & 0xffff;
       const std::uint32_t high = magnitudes >> 16;
       if constexpr (kIsSigned<T>) {
-        sums[i] += low * low + high * high;  // 2^31 at most
+        sums[i] += low * low + high * high;  // at most 2^31
       } else {
         sums[i] += std::uint64_t{low * low} + high * high;
       }
@@ -66,8 +66,8 @@ __device__ __forceinline__ typename PowerSumsOperator<T>::LeafState PowerSumsOf(
 }
 
 // Elements of 64 bits are squared by halves: (2^32 h + l)^2 = 2^64 h^2 + 2^33 h l + l^2. The three products
-// have a sum each, so that one instruction multiplies and adds, and all else is done once for a lane. Signed
-// x is seen as y = x + 2^63: of n elements sum(x^2) = sum(y^2) - 2^64 sum(y) + n 2^126.
+// have a sum each, so that one instruction multiplies and adds, and everything else is done once per lane. A
+// signed x is treated as y = x + 2^63: for n elements, sum(x^2) = sum(y^2) - 2^64 sum(y) + n 2^126.
 template <IntegerElement T>
 requires(sizeof(T) == 8) __device__ __forceinline__ typename PowerSumsOperator<T>::LeafState
     PowerSumsOf(const LaneVectors& vectors) {
@@ -100,8 +100,8 @@ requires(sizeof(T) == 8) __device__ __forceinline__ typename PowerSumsOperator<T
            static_cast<std::uint64_t>(upper >> 64)}};
 }
 
-// Elements of 32 bits. Signed x is seen as y = x + 2^31: of n elements
-// sum(x^2) = sum(y^2) - 2^32 sum(y) + n 2^62.
+// Elements of 32 bits. A signed x is treated as y = x + 2^31: for n elements, sum(x^2) = sum(y^2) - 2^32
+// sum(y) + n 2^62.
 template <IntegerElement T>
 requires(sizeof(T) == 4) __device__ __forceinline__ typename PowerSumsOperator<T>::LeafState
     PowerSumsOf(const LaneVectors& vectors) {
@@ -127,7 +127,7 @@ requires(sizeof(T) == 4) __device__ __forceinline__ typename PowerSumsOperator<T
 }
 
 // The first of variance's two sweeps over halves, which are read as doubles that are scaled by a power of 2:
-// a GPU has few conversions in each cycle. A sum that is scaled so rounds as it does otherwise.
+// a GPU can do few conversions per cycle. A sum that is scaled like this rounds as it would unscaled.
 template <HalfElement T>
 struct ScaledSweep : Variance<T, false> {
   using Base = Variance<T, false>;
@@ -142,14 +142,14 @@ struct ScaledSweep : Variance<T, false> {
   __device__ double Center(double first, std::uint32_t present) const {
     return Base::Center(first * Half::kUnit, present);
   }
-  // This sweep takes an infinity or a NaN for a number, but the second one does not: the sum of its
-  // deviations is finite exactly if all elements are. If not, there is no variance.
+  // This sweep takes an infinity or a NaN for a number, but the second sweep does not: the sum of its
+  // deviations is finite exactly if all elements are. If it is not, there is no variance.
   __device__ Moments Join(double first, double center, Second second, std::uint32_t present) const {
     return Base::Join(first, center, std::isfinite(second.sum) ? second : Second{NAN, NAN}, present);
   }
 };
 
-// All other types take the plain way.
+// All other types use the plain method.
 template <class T, bool kIgnoreNan>
 struct LaneFold<Variance<T, kIgnoreNan>> : PlainLaneFold<Variance<T, kIgnoreNan>> {};
 

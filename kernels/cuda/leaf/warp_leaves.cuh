@@ -31,8 +31,8 @@ class WarpLeaves {
   static constexpr int kBlocksPerMultiprocessor = kTuning.blocks;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
   static constexpr std::uint32_t kLargestLevel = kTuning.largest_level;
-  // Short leaves need code of their own only where no element is neutral. Those of other operators are filled
-  // up with such elements.
+  // Short leaves need separate code only if no element is neutral. Those of other operators are filled up
+  // with neutral elements.
   static constexpr bool kHasShort = !HasNeutralElement<Op>;
 
   __device__ WarpLeaves(const Op& op, const Range& range)
@@ -51,15 +51,15 @@ class WarpLeaves {
     }
   }
 
-  // Returns, in every lane, the state of the aligned leaves [first, first + 2^level), full or filled up, of
-  // which the first has been prefetched. Ends by prefetching leaf `next`, if it is one, so that loads go on
-  // while the block combines.
+  // Returns, in every lane, the state of the aligned leaves [first, first + 2^level), full or filled up, the
+  // first of which has been prefetched. Ends by prefetching leaf `next`, if there is such a leaf, so that
+  // loads continue while the block combines.
   //
-  // The canonical order folds the 32 lanes of each leaf at distances 16, 8, 4, 2, 1. Done leaf by leaf that
-  // is five shuffles a leaf. Here two leaves go through the distance 16 at once: the lower half of the warp
-  // keeps the first leaf and the upper half the second, each sending what it does not keep. What remains is
-  // one register for two leaves, which pairs in the same way with that of the next two at distance 8, and so
-  // on: one shuffle a leaf, and the same combinations.
+  // The canonical order folds the 32 lanes of each leaf at distances 16, 8, 4, 2, 1. Done leaf by leaf, that
+  // takes five shuffles per leaf. Here two leaves are folded at distance 16 at once: the lower half of the
+  // warp keeps the first leaf and the upper half the second, each sending what it does not keep. What remains
+  // is one register for two leaves, which is paired in the same way with that of the next two at distance 8,
+  // and so on: one shuffle per leaf, and the same combinations.
   __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t next) {
     LeafState waiting[kLargestLevel];
     LeafState folded{};
@@ -96,17 +96,17 @@ class WarpLeaves {
 
  private:
   static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
-  // Leaves that were filled up do not count equally many elements.
+  // Leaves that were filled up do not all count equally many elements.
   static_assert(!(HasNeutralElement<Op> && CombinesEqual<Op>));
-  // As many neutral elements as fit 64 bits, side by side: the element times 0x0101..., 0x00010001..., ...;
-  // zeros if the operator has none.
+  // As many neutral elements as fit in 64 bits, side by side: the element times 0x0101..., 0x00010001...,
+  // ...; zeros if the operator has none.
   static constexpr std::uint64_t Filler() {
     if constexpr (HasNeutralElement<Op>)
       return Op::kNeutral * (~std::uint64_t{0} / static_cast<Bits<T>>(~Bits<T>{0}));
     return 0;
   }
 
-  // How many of the range's elements there are from a leaf's first one on.
+  // How many of the range's elements there are from a leaf's first element on.
   __device__ __forceinline__ std::uint64_t CountFrom(std::uint64_t leaf) const {
     return range_.element_count - (leaf - range_.first_leaf) * kLeafElements;
   }
@@ -133,7 +133,7 @@ class WarpLeaves {
       if (vector < full) vectors_[row] = reinterpret_cast<const uint4*>(data)[vector];
     }
     if (count % kVector == 0) return;
-    T elements[kVector];  // of the vector that is there in part
+    T elements[kVector];  // of the vector that exists only in part
 #pragma unroll
     for (std::uint32_t c = 0; c < kVector; ++c) {
       const std::uint32_t i = full * kVector + c;
@@ -147,7 +147,7 @@ class WarpLeaves {
       vectors_[row] = Choose(row * kLanes + lane_ == full, part, vectors_[row]);
   }
 
-  // Folds lanes at `distance`, half of that, ... 1. kFull: the lanes' states count equally many elements.
+  // Folds lanes at `distance`, half of that, ..., 1. kFull: the lanes' states count equally many elements.
   template <bool kFull>
   __device__ __forceinline__ LeafState FoldByShuffles(LeafState state, int distance) const {
     for (; distance > 0; distance /= 2) {
@@ -157,8 +157,8 @@ class WarpLeaves {
     return state;
   }
 
-  // Combines lanes l and l + distance of two states of equally many leaves: of `first` where the lane's bit
-  // `distance` is clear, of `second` where it is set.
+  // Combines lanes l and l + distance of two states of equally many leaves: those of `first` if the lane's
+  // bit `distance` is clear, and of `second` if it is set.
   __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
                                                 int distance) const {
     const bool upper = (lane_ & distance) != 0;
@@ -167,7 +167,7 @@ class WarpLeaves {
     return CombineEqualStates(op_, kept, ShuffleXor(sent, distance));
   }
 
-  // These are copies, because what kernels reach through a pointer ends up in memory.
+  // These are copies, because objects that kernels reach through a pointer end up in memory.
   const Op op_;
   const Range range_;
   const std::uint32_t lane_;

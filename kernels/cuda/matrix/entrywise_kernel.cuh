@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scalar operators on arrays of matrices, entry by entry: a thread takes one entry through a stretch of
-// leaves, eight leaves at a time. Neighbouring threads read neighbouring entries. (Of small matrices these
-// are few: then a load touches many lines, of which the next loads find the rest in the first-level cache.)
+// Scalar operators on arrays of matrices, entry by entry: a thread follows one entry through a stretch of
+// leaves, eight leaves at a time. Adjacent threads read adjacent entries. (Small matrices have few of these:
+// then a load touches many lines, and the next loads find the rest of them in the first-level cache.)
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace warpfold::kernels::cuda {
 
 // Matrices with more entries are cut into parts of kPartEntries.
 inline constexpr std::uint32_t kPartEntries = kEntrywiseThreads;
-// A thread folds a stretch of neighbouring leaves, one at least, eight at a time.
+// A thread folds a stretch of adjacent leaves, at least one, eight at a time.
 inline constexpr std::uint32_t kEight = 1u << kEightLevel;
 
 struct EntrywisePlan {
@@ -30,7 +30,7 @@ struct EntrywisePlan {
   std::uint32_t share_level = 0;  // 2^share_level threads of a block share an entry
 };
 
-// Has what FoldTree asks of a folder.
+// Has what FoldTree requires of a folder.
 template <ScalarOperator Op>
 class EntrywiseFolder {
  public:
@@ -71,7 +71,7 @@ class EntrywiseFolder {
   }
 
  private:
-  // Folds up to eight neighbours in pairs, item by item.
+  // Folds up to eight adjacent items in pairs, item by item.
   template <class Item>
   __device__ __forceinline__ State FoldItems(std::uint32_t count, const Item& item) const {
     State waiting[kEightLevel];
@@ -94,7 +94,7 @@ class EntrywiseFolder {
     return state;
   }
 
-  // Leaves, or states, [begin, end) of the span. All eight at once if all are there.
+  // Folds leaves, or states, [begin, end) of the span: all eight at once if all of them exist.
   __device__ __forceinline__ State FoldUpToEight(const TreeSpan& span, std::uint32_t begin,
                                                  std::uint32_t end) const {
     const bool full = span.are_states || end << plan_.tree.leaf_level <= span.count;
@@ -130,7 +130,7 @@ class EntrywiseFolder {
     return op_.Widen(state, (span.first_leaf + leaf) << plan_.tree.leaf_level);
   }
 
-  // A leaf, in array order, which may be short; or a state.
+  // The state of a leaf, which is folded in array order and may be short; or a state of the span.
   __device__ __forceinline__ State StateOf(const TreeSpan& span, std::uint32_t leaf) const {
     if (span.are_states) return StatesOf(span)[leaf * plan_.entries];
     const std::uint32_t rest = span.count - (leaf << plan_.tree.leaf_level);
@@ -144,7 +144,7 @@ class EntrywiseFolder {
     return Widen(state, span, leaf);
   }
 
-  // Eight full leaves side by side, so that many loads are under way.
+  // Eight full leaves side by side, so that many loads are in progress.
   __device__ __forceinline__ void FoldLeaves(const TreeSpan& span, std::uint32_t begin,
                                              State (&states)[kEight]) const {
     const T* const x = ElementsOf(span, begin);
@@ -163,7 +163,7 @@ class EntrywiseFolder {
     for (std::uint32_t j = 0; j < kEight; ++j) states[j] = Widen(folded[j], span, begin + j);
   }
 
-  // Folds the states of the threads that share an entry, neighbours first, into that of the first one.
+  // Folds the states of the threads that share an entry, adjacent ones first, into that of the first thread.
   __device__ __forceinline__ void JoinStretches(bool folds, std::uint32_t stretches) {
     if (stretches == 1) return;
     WARPFOLD_SHARED(std::byte, shared, [kEntrywiseThreads * sizeof(State)]);
@@ -182,8 +182,8 @@ class EntrywiseFolder {
   const Op op_;
   const EntrywisePlan& plan_;
   const std::uint32_t width_;    // entries of a part
-  const std::uint32_t stretch_;  // of the threads that share an entry, the number of this one
-  const std::uint32_t column_;   // of the entries of a part, this thread's
+  const std::uint32_t stretch_;  // this thread's number among those that share an entry
+  const std::uint32_t column_;   // this thread's entry in the part
   std::uint32_t entry_ = 0;
   State state_;
 };
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(kEntrywiseThreads, EntrywiseFolder<Op>::kBlock
   FoldTree(range, plan.tree, workspace, folder);
 }
 
-// Units are large, so that few states go by way of global memory, but some for every one of `blocks`.
+// Units are large, so that few states go through global memory, but there are some for each of the `blocks`.
 inline EntrywisePlan PlanEntrywise(std::uint32_t entries, std::uint64_t entry_bytes, std::uint64_t first_leaf,
                                    std::uint64_t elements, std::uint64_t blocks) {
   EntrywisePlan plan;
@@ -203,7 +203,8 @@ inline EntrywisePlan PlanEntrywise(std::uint32_t entries, std::uint64_t entry_by
   while (entries << (plan.share_level + 1) <= kEntrywiseThreads) ++plan.share_level;
   const std::uint32_t parts = (entries + kPartEntries - 1) / kPartEntries;
   const std::uint64_t unit_bytes_at_level_0 = LeafElements(entries * entry_bytes) * entries * entry_bytes;
-  // A leaf for each thread is enough to begin with; stretches grow where there are units for all blocks.
+  // One leaf for each thread is enough to begin with; stretches grow as long as there are units for all
+  // blocks.
   std::uint32_t level = std::max(plan.share_level, kSmallestEntrywiseLevel);
   while (level < plan.share_level + kLargestStretchLevel &&
          elements * entries * entry_bytes / (unit_bytes_at_level_0 << level) * parts >

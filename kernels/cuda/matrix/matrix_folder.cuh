@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a block multiplies a span of matrices: batch after batch, each a product for every group of its lanes,
-// while the next one is on its way from global memory.
+// How a block multiplies a span of matrices: batch after batch, one product for each group of its lanes,
+// while the next batch is on its way from global memory.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace warpfold::kernels::cuda {
 
-// A folder for FoldTree. A span of states is a batch at most. Ring is InRing or InResidues
-// (matrix_kernel.cuh): its Lift makes an entry of an element one that products are made of, its Finish makes
-// that of a product a state's.
+// A folder for FoldTree. A span of states is at most one batch. Ring is InRing or InResidues
+// (matrix_kernel.cuh): its Lift converts an entry of an element to one that products are computed from, and
+// its Finish converts an entry of a product to one of a state.
 template <class Tile, class Ring>
 class MatrixFolder {
  public:
@@ -41,9 +41,9 @@ class MatrixFolder {
 
   __device__ __forceinline__ void Prefetch(const TreeSpan& span) { Request(span, 0); }
 
-  // Folds a span, which is aligned in the tree and may be short of a complete subtree. One of elements has
-  // been prefetched, and `next`, if it is not empty, is prefetched; one of states is a batch at most. The
-  // outcome is where Write finds it.
+  // Folds a span, which is aligned in the tree and may be short of a complete subtree. A span of elements has
+  // been prefetched, and `next`, if it is not empty, is prefetched; a span of states is at most one batch.
+  // The outcome is left where Write finds it.
   __device__ __forceinline__ void Fold(const TreeSpan& span, const TreeSpan& next) {
     const std::uint32_t batches = (span.count + kBatch - 1) / kBatch;
     for (std::uint32_t i = 0; i < batches; ++i) {
@@ -76,7 +76,7 @@ class MatrixFolder {
   }
 
  private:
-  // Where the batch is that is being folded. Its products take its place, while the other batch arrives.
+  // The place of the batch that is being folded. Its products replace it, while the other batch arrives.
   __device__ __forceinline__ std::uint32_t Here() const { return layout_.Buffer(arriving_ ^ 1); }
 
   // Begins to load batch `i` of a span of elements.
@@ -86,7 +86,7 @@ class MatrixFolder {
     CommitCopies();
   }
 
-  // The batch that has arrived, and the gaps between its pairs.
+  // Lifts the batch that has arrived, and the gaps between its pairs.
   __device__ __forceinline__ void LiftBatch() const {
     Entry* const batch = SharedEntries<Entry>() + Here();
 #pragma unroll kLoadsInFlight
@@ -95,8 +95,8 @@ class MatrixFolder {
     SynchronizeBlockOf<Tile>();
   }
 
-  // Folds batch `i`, of `count` matrices, and with it, as a binary counter carries, the products that wait
-  // for it. After the last batch one matrix is left, and nothing waits.
+  // Folds batch `i`, of `count` matrices, and with it the products that wait for it, as a binary counter
+  // carries. After the last batch one matrix is left, and nothing waits.
   __device__ __forceinline__ void FoldBatch(std::uint32_t count, std::uint32_t i, std::uint32_t batches) {
     const bool last = i + 1 == batches;
     const std::uint32_t here = Here();
@@ -107,7 +107,7 @@ class MatrixFolder {
       const bool waits = !pairs && !last;
       count = MultiplyPairs(low, high, count, waits ? layout_.Waiting(level) : here);
       if (waits) return;
-      // If there is no other batch, nothing waits any more: then the products are multiplied with each other.
+      // If there is no other batch, nothing waits anymore: then the products are multiplied with each other.
       const bool alone = (batches - 1) >> level == 0;
       if (alone && count == 1) return;
       low = pairs ? layout_.Waiting(level) : here;
@@ -116,9 +116,9 @@ class MatrixFolder {
     }
   }
 
-  // Multiplies neighbours among `count` matrices: kProducts from `low` on, the others from `high` on; one
-  // without a right neighbour stays as it is. Returns how many are left, from `out` on, which may be where
-  // they came from.
+  // Multiplies adjacent ones among `count` matrices: kProducts from `low` on, the others from `high` on; one
+  // without a right neighbour stays as it is. Returns how many are left, from `out` on, which may be the
+  // place they came from.
   __device__ __forceinline__ std::uint32_t MultiplyPairs(std::uint32_t low, std::uint32_t high,
                                                          std::uint32_t count, std::uint32_t out) {
     const std::uint32_t left = (product_ < kHalf ? low : high) + pair_;

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The product of an array of matrices whose entries are shared by a block's lanes. One launch of blocks of a
-// warp, or of two for 32 x 32; tree_schedule.h says how they share the work and come together.
+// The product of an array of matrices whose entries are shared by a block's lanes. It is one launch of blocks
+// of one warp, or of two warps for 32 x 32; tree_schedule.h says how they share the work and how their
+// results are combined.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// A Ring of a MatrixFolder, which says what terms are made of, and what an entry of a product becomes in a
+// A Ring of a MatrixFolder, which says what terms consist of, and what an entry of a product becomes in a
 // state that others see. This one is for products without a modulus: an entry stays as it is.
 template <RingElement T>
 struct InRing {
@@ -34,8 +35,9 @@ struct InRing {
   __device__ Terms::Entry Finish(Terms::Entry entry) const { return entry; }
 };
 
-// The Ring for products with a modulus. Signed and unsigned elements of a width share kernels: they differ
-// only in that entries of signed elements are lifted, that is made congruent numbers that are not negative.
+// The Ring for products with a modulus. Signed and unsigned elements of the same width share kernels: they
+// differ only in that entries of signed elements are lifted, that is, replaced by congruent numbers that are
+// not negative.
 template <class Word>
 struct InResidues {
   using Terms = CongruentTerms<Word>;
@@ -74,7 +76,7 @@ inline cudaError_t MostSharedBytes(std::uint32_t* bytes) {
 }
 
 // How many blocks with `shared_bytes` of shared memory a multiprocessor of the current device holds at once:
-// asked once for each device and size, not at every launch.
+// queried once for each device and size, not at every launch.
 template <class Tile, class Ring>
 cudaError_t ResidentTileBlocks(std::uint32_t shared_bytes, std::uint32_t most_shared_bytes, int* blocks) {
   static std::mutex mutex;
@@ -122,7 +124,7 @@ cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, con
       range, plan, workspace);
 }
 
-// The tile of number `kTuning` in the table of tuning.h.
+// The tile with number `kTuning` in the table of tuning.h.
 template <class Terms, std::size_t kTuning>
 constexpr auto TileOf() {
   constexpr TileTuning kTile = kTileTunings[kTuning];
@@ -141,7 +143,7 @@ cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, 
   using Terms = typename Ring::Terms;
   std::uint32_t d = 1;
   while (d * d < range.entries) ++d;
-  // With the first tile of the table that covers the dimension.
+  // This launches with the first tile of the table that covers the dimension.
   cudaError_t error = cudaErrorInvalidValue;
   const auto launched = [&]<std::size_t kTuning>() {
     if (d > kTileTunings[kTuning].largest_dimension) return false;
@@ -156,7 +158,7 @@ cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, 
   return error;
 }
 
-// Square matrices of 3 rows and more.
+// For square matrices of 3 rows and more.
 template <RingElement T>
 cudaError_t LaunchMatrices(const OperatorParameters& parameters, const Range& range,
                            const Workspace& workspace, cudaStream_t stream) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the matrices of a block lie in its shared memory, in entries, and how they get there. A pair is two
-// neighbouring matrices, and what keeps the pairs that are read at once in different banks.
+// adjacent matrices, and a gap that keeps the pairs that are read at once in different banks.
 //
 //   2 batches               kProducts pairs each: the one that is folded, and the one that arrives
 //   plan.waiting_levels     kProducts matrices each: products that wait for their right neighbours
@@ -44,17 +44,17 @@ class MatrixLayout {
   __device__ __forceinline__ std::uint32_t Waiting(std::uint32_t level) const {
     return Buffer(2) + level * plan_.waiting_stride;
   }
-  // Where a matrix lies among those of a batch.
+  // The place of a matrix among those of a batch.
   __device__ __forceinline__ std::uint32_t Offset(std::uint32_t matrix) const {
     return matrix / 2 * pair_stride() + matrix % 2 * matrix_stride();
   }
-  // Where an entry of a matrix, or of a pair, lies.
+  // The place of an entry of a matrix, or of a pair.
   __device__ __forceinline__ std::uint32_t PlaceOf(std::uint32_t entry) const {
     return entry + (Tile::kRowGap > 0 ? entry / dimension() * Tile::kRowGap : 0);
   }
 
-  // Begins to load up to a batch, by asynchronous copies of at most `copy_bytes`; what is not a full batch is
-  // loaded at once. All threads of the block call it.
+  // Begins to load up to a batch, with asynchronous copies of at most `copy_bytes`; less than a full batch is
+  // loaded immediately. All threads of the block call it.
   __device__ __forceinline__ void Copy(const std::byte* data, std::uint32_t count, std::uint32_t copy_bytes,
                                        std::uint32_t to) const {
     if (count < kBatch) {
@@ -79,7 +79,7 @@ class MatrixLayout {
     return SharedEntries<Entry>() + place;
   }
 
-  // States of other blocks are there, for their tickets have been acquired (ticket.cuh).
+  // States of other blocks are visible, because their tickets have been acquired (ticket.cuh).
   __device__ __forceinline__ void CopyPlainly(const Entry* data, std::uint32_t count,
                                               std::uint32_t to) const {
     for (std::uint32_t matrix = 0; matrix < count; ++matrix) {
@@ -91,7 +91,7 @@ class MatrixLayout {
   }
 
   // Only the place of a thread's first vector depends on the thread: the others are at constant distances, so
-  // that no instructions are left but the copies.
+  // that no instructions are left except the copies.
   __device__ __forceinline__ void CopyVectors(const std::byte* data, std::uint32_t to) const {
     constexpr std::uint32_t kVectors = kBatch * Tile::kDimension * Tile::kDimension / Tile::kVector;
     constexpr std::uint32_t kOfPair = kVectors / kProducts;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How large the units of matrix products are, and where matrices lie in shared memory. No CUDA in here: tests
-// run it on the host.
+// How large the units of matrix products are, and where matrices lie in shared memory. There is no CUDA in
+// here: tests run it on the host.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct LanePlace {
   std::uint32_t column = 0;
 };
 
-// What planning needs to know of a MatrixTile.
+// What planning needs to know about a MatrixTile.
 struct TileShape {
   std::uint32_t entry_bytes = 0;
   std::uint32_t lane_rows = 0;
@@ -32,30 +32,31 @@ struct TileShape {
   std::uint32_t most_waiting_levels = 0;  // of states, in shared memory
 
   constexpr std::uint32_t lanes_each() const { return lane_rows * lane_columns; }
-  // How many products a block computes at once: it is a warp, or as many warps as share a product.
+  // How many products a block computes at once: a block is one warp, or as many warps as share a product.
   constexpr std::uint32_t products() const { return lanes_each() < kLanes ? kLanes / lanes_each() : 1; }
 
-  // Neighbours share their row, and lanes two apart their column: shared memory serves a warp's 16-byte
-  // vectors in two turns if lanes are alike in such pairs, and in four if they are not (measured on an H200).
+  // Adjacent lanes share their row, and lanes two apart their column: shared memory serves a warp's 16-byte
+  // vectors in two turns if lanes agree in such pairs, and in four if they do not (measured on an H200).
   WARPFOLD_FN constexpr LanePlace PlaceOf(std::uint32_t lane) const {
     if (lane_rows == 1 || lane_columns == 1) return {lane / lane_columns, lane % lane_columns};
     return {lane / (2 * lane_columns) * 2 + lane / 2 % 2, lane / 4 % (lane_columns / 2) * 2 + lane % 2};
   }
 
-  // How far rows are apart in shared memory, in entries. Where few of them have a word for every bank, a
-  // vector more, lest lanes that read in one column of several rows meet in a bank.
+  // How far rows are apart in shared memory, in entries. If a few rows are enough to have a word for every
+  // bank, they are one vector further apart, so that lanes that read one column of several rows do not meet
+  // in a bank.
   WARPFOLD_FN constexpr std::uint32_t RowStride(std::uint32_t dimension) const {
     return vector > 1 && dimension * entry_bytes >= 64 ? dimension + vector : dimension;
   }
 };
 
-// How many turns shared memory needs for the first loads of a product: of the left factors, and of the right
-// ones. Its 32 banks serve a word each.
+// How many turns shared memory needs for the first loads of a product: those of the left factors, and those
+// of the right ones. Its 32 banks serve one word each.
 constexpr std::uint32_t BankTurns(const TileShape& shape, std::uint32_t dimension,
                                   std::uint32_t pair_stride) {
   constexpr std::uint32_t kBanks = 32;
   const std::uint32_t lane_words = shape.vector * shape.entry_bytes / 4;
-  // Served at once are as many lanes as have 32 words, or as many pairs of lanes.
+  // As many lanes as have 32 words are served at once, or as many pairs of lanes.
   const std::uint32_t at_once = kBanks / lane_words * (lane_words == 4 && shape.lanes_each() > 1 ? 2 : 1);
   std::uint32_t turns = 0;
   for (const bool is_left : {true, false}) {
@@ -79,9 +80,9 @@ constexpr std::uint32_t BankTurns(const TileShape& shape, std::uint32_t dimensio
   return turns;
 }
 
-// How far pairs of matrices are apart in shared memory, in entries: what lies between them is what a tile may
-// read beyond the right matrix, and what makes bank conflicts few. 16-byte copies stay aligned where those of
-// the pairs are, and 8-byte ones.
+// How far pairs of matrices are apart in shared memory, in entries: the gap has room for what a tile may read
+// beyond the right matrix, and keeps bank conflicts few. 16-byte copies stay aligned if those of the pairs
+// are, and so do 8-byte ones.
 constexpr std::uint32_t PairStride(const TileShape& shape, std::uint32_t dimension) {
   const std::uint32_t pair = 2 * dimension * shape.RowStride(dimension);
   const std::uint32_t step = (pair * shape.entry_bytes % 16 == 0 ? 16 : 8) / shape.entry_bytes;
@@ -109,7 +110,7 @@ inline PairStrides PairStridesOf(const TileShape& shape) {
   return strides;
 }
 
-// What a launch is made of.
+// The plan of a launch.
 struct MatrixPlan {
   TreePlan tree;
   std::uint32_t dimension = 0;
@@ -127,7 +128,7 @@ constexpr std::uint32_t LargestCopy(std::uint64_t bytes) {
   return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
 }
 
-// `elements` from the start of leaf `first_leaf` on.
+// The plan for `elements` from the start of leaf `first_leaf` on.
 inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, std::uint32_t pair_stride,
                                std::uint64_t first_leaf, std::uint64_t elements,
                                std::uint64_t multiprocessors,
@@ -144,7 +145,7 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
   plan.waiting_stride = shape.products() > 1
                             ? shape.products() / 2 * pair_stride
                             : (matrix + vector_entries - 1) / vector_entries * vector_entries;
-  // Behind a last single matrix, too, a tile may read.
+  // A tile may also read beyond a last single matrix.
   const std::uint32_t beyond = (shape.padded_dimension - dimension) * dimension;
   const auto shared_bytes = [&](std::uint32_t level) {
     return (2 * shape.products() * pair_stride + (level - batch_level) * plan.waiting_stride + beyond) *
@@ -162,7 +163,7 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
   plan.shared_bytes = shared_bytes(level);
   plan.tree = PlanTree(first_leaf, elements, element_bytes, level - Log2(leaf_elements), batch_level, 1);
 
-  // Batches are aligned as their first elements are: to pairs, or to a leaf of one element.
+  // Batches are aligned like their first elements: to pairs, or to a leaf of one element.
   const std::uint64_t alignment = (leaf_elements == 1 ? 1 : 2) * element_bytes;
   plan.copy_bytes = LargestCopy(alignment);
   plan.state_copy_bytes = LargestCopy(element_bytes);

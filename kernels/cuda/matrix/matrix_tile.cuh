@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How lanes share the product of two matrices in shared memory: each computes a tile of it in registers, of
-// which every factor that it reads serves a whole row or column. (The register tiling of V. Volkov, J. W.
-// Demmel, "Benchmarking GPUs to tune dense linear algebra", SC 2008.)
+// How lanes share the product of two matrices in shared memory: each computes a tile of it in registers, and
+// every factor that it reads serves a whole row or column of the tile. (The register tiling of V. Volkov, J.
+// W. Demmel, "Benchmarking GPUs to tune dense linear algebra", SC 2008.)
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ __device__ __forceinline__ void SynchronizeBlockOf() {
 
 // kLaneRows x kLaneColumns lanes, each with kRows x kColumns entries of the product. A lane's rows are
 // kLaneRows apart, and its columns, or 16-byte vectors of them, kLaneColumns: then lanes that read at once
-// read neighbours. Tiles may reach beyond the matrices: what is there is computed and thrown away.
+// read adjacent vectors. Tiles may extend beyond the matrices: the entries there are computed and discarded.
 //
-// kFixedDimension: the dimension, of rows that are whole vectors; 0 where it is known only at run time.
+// kFixedDimension: the dimension, with rows that are whole vectors; 0 if it is known only at run time.
 template <class Terms_, int kLaneRows, int kLaneColumns, int kRows_, int kColumns_, int kFixedDimension>
 class MatrixTile {
  public:
@@ -56,7 +56,7 @@ class MatrixTile {
     return {sizeof(Entry),    kLaneRows, kLaneColumns,
             kPaddedDimension, kVector,   TileWaitingLevels(kPaddedDimension)};
   }
-  // What is between rows in shared memory.
+  // The gap between rows in shared memory.
   static constexpr std::uint32_t kRowGap = Shape().RowStride(kFixedDimension) - kFixedDimension;
   static constexpr int kBlocksPerMultiprocessor = MatrixTileBlocks(sizeof(Entry), kThreads);
   static_assert(kPaddedDimension == kLaneColumns * kColumns && kFixedDimension % kVector == 0);
@@ -72,7 +72,7 @@ class MatrixTile {
   __device__ int row_stride() const { return static_cast<int>(Shape().RowStride(dimension_)); }
 
   // Multiplies the matrices that begin at these entries of shared memory. Each entry's terms are added in
-  // order, and none from beyond the matrices, where there may be anything.
+  // order, and none from beyond the matrices, where there may be arbitrary data.
   __device__ __forceinline__ void Multiply(std::uint32_t a, std::uint32_t b) {
 #pragma unroll
     for (int pass = 0; pass < kRows; pass += kPassRows) {
@@ -112,7 +112,7 @@ class MatrixTile {
     Entry entries[kVector];
   };
 
-  // A pass takes as many rows at once as leave their sums in registers.
+  // A pass takes as many rows at once as have their sums in registers.
   static constexpr int PassRows() {
     constexpr int kSumWords = static_cast<int>(sizeof(typename Terms::Sum) / 4) * kColumns;
     int rows = kRows;
@@ -127,7 +127,8 @@ class MatrixTile {
     for (int v = 0; v < kVector; ++v) to[v] = vector.entries[v];
   }
 
-  // kVector terms of each entry of the pass. `a`: of the pass's first row; `b`: of the first column.
+  // Adds kVector terms of each entry of the pass. `a` belongs to the pass's first row, `b` to the first
+  // column.
   __device__ __forceinline__ void AddTerms(std::uint32_t a, std::uint32_t b,
                                            typename Terms::Sum (&sums)[kPassRows][kColumns]) const {
     Entry left[kPassRows][kVector];
@@ -148,7 +149,7 @@ class MatrixTile {
     }
   }
 
-  // Calls f(row of the tile, column of the tile, place in the matrix) for all that is inside the matrix.
+  // Calls f(row of the tile, column of the tile, place in the matrix) for everything inside the matrix.
   template <class F>
   __device__ __forceinline__ void ForEachVector(F f) const {
 #pragma unroll

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The product of two matrices of 32-bit integers, 16 x 16 or 32 x 32, by the tensor cores: these multiply
+// The product of two matrices of 32-bit integers, 16 x 16 or 32 x 32, on the tensor cores: these multiply
 // bytes and add up in 32 bits, exactly. A factor is split into planes, one for each byte of its entries; the
 // products of planes p and q count 2^(8 (p + q)), and sums of them with the same p + q share an accumulator.
 // (Integers from products of their digits on matrix units: H. Ootomo, K. Ozaki, R. Yokota, "DGEMM on integer
@@ -20,9 +20,9 @@ namespace warpfold::kernels::cuda {
 
 inline constexpr int kPlanes = 4;  // bytes of an entry
 
-// Makes an entry of its sums: sums[s] counts 2^(8 s), and is at most 4 x 32 x 255^2, of four pairs of planes
-// and 32 products each. That is below 2^23, so that a + (b << 8) fits 32 bits. In this ring it is taken
-// modulo 2^32.
+// Makes an entry from its sums: sums[s] counts 2^(8 s), and is at most 4 x 32 x 255^2, from four pairs of
+// planes with 32 products each. That is below 2^23, so that a + (b << 8) fits in 32 bits. In this ring it is
+// taken modulo 2^32.
 inline __device__ std::uint32_t FinishDigits(const RingTerms<std::uint32_t>&,
                                              const std::uint32_t (&sums)[4]) {
   return sums[0] + (sums[1] << 8) + (sums[2] << 16) + (sums[3] << 24);
@@ -38,7 +38,7 @@ inline __device__ std::uint32_t FinishDigits(const CongruentTerms<std::uint32_t>
 
 // A warp computes 16 rows of the product, in steps of 16 x 8 entries. The four lanes of a group in the warp
 // hold different columns of the same rows (PTX ISA, matrix fragments for mma.m16n8k32). We may choose which
-// column of the matrix a step's column is: those of a lane are neighbours, in all steps together.
+// column of the matrix a step's column is: the columns of a lane, over all steps, are adjacent.
 template <class Terms_, int kDimension_>
 class TensorTile {
  public:
@@ -56,8 +56,8 @@ class TensorTile {
   static constexpr int kBlocksPerMultiprocessor = TensorTileBlocks(kDimension);
   static_assert(kDimension == 16 || kDimension == 32);
 
-  // A warp's lanes read two rows of left factors in four vectors each at once: rows four apart have those in
-  // other banks.
+  // A warp's lanes read two rows of left factors at once, in four vectors each: rows four apart have these in
+  // different banks.
   __device__ TensorTile(const Terms& terms, int thread, int)
       : terms_(terms),
         row_(thread / 32 * 16 + thread / 8 % 4 + thread / 4 % 2 * 4),
@@ -78,7 +78,7 @@ class TensorTile {
         for (int p = 0; p < kPlanes; ++p) left[p][2 * h + r] = planes[p];
       }
     }
-    // A lane's four terms of each half, for its column of all steps.
+    // A lane's four terms of each half, for its columns in all steps.
     std::uint32_t rows[kHalves][4][kSteps];
 #pragma unroll
     for (int h = 0; h < kHalves; ++h) {
@@ -128,7 +128,7 @@ class TensorTile {
   // Planes further up count multiples of 2^32.
   static constexpr int kSums = std::is_same_v<Terms, RingTerms<Entry>> ? kPlanes : 2 * kPlanes - 1;
 
-  // Where column c of the lane's row r (of two) lies.
+  // The place of column c of the lane's row r (of two).
   __device__ __forceinline__ std::uint32_t PlaceOf(int r, int c) const {
     return static_cast<std::uint32_t>((row_ + 8 * r) * kRowStride + column_ * 2 * kSteps + c);
   }
@@ -190,7 +190,7 @@ class TensorTile {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
   }
-  // Before sm_80 in two products of eight rows, whose fragments are the same.
+  // Before sm_80 this takes two products of eight rows, with the same fragments.
   static __device__ __forceinline__ void AddProduct(std::uint32_t (&sums)[4], const std::uint32_t (&a)[2],
                                                     const std::uint32_t (&b)[1]) {
 #if __CUDA_ARCH__ < 800
@@ -209,7 +209,7 @@ class TensorTile {
   const Terms terms_;
   const int row_;     // the first of the lane's two rows, which are 8 apart
   const int group_;   // of four lanes
-  const int column_;  // where the lane is in its group
+  const int column_;  // the lane's place in its group
   Entry entries_[2][2 * kSteps];
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block's way through the tree, as tree_schedule.h shares it out.
+// A block's way through the tree, as tree_schedule.h divides it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// A block folds a span at once. It has elements, or the states of other spans, which stand one after the
-// other. If the span is a complete subtree, these are 2^level leaves, or as many states.
+// A block folds a span at once. It consists of elements, or of the states of other spans, which lie one after
+// the other. If the span is a complete subtree, these are 2^level leaves, or as many states.
 struct TreeSpan {
   const std::byte* data = nullptr;
   std::uint64_t first_leaf = 0;
@@ -23,11 +23,11 @@ struct TreeSpan {
   bool are_states = false;
 };
 
-// The spans of elements that one block folds: the maximal subtrees in the range, of unit after unit, and part
-// after part. Blocks draw them: how long one takes depends on how often it climbs.
+// The spans of elements that one block folds: the maximal subtrees in the range, unit after unit, and part
+// after part. Blocks draw them, because the time that one takes depends on how often the block climbs.
 class ElementSpans {
  public:
-  // `draws` is a ticket of all blocks of the launch, which they leave as they found it.
+  // `draws` is a ticket that all blocks of the launch share, and that they leave as they found it.
   __device__ ElementSpans(const Range& range, const TreePlan& plan, unsigned* draws)
       : range_(range), plan_(plan), draws_(draws), task_(blockIdx.x) {
     Enter();
@@ -38,7 +38,7 @@ class ElementSpans {
   __device__ std::uint32_t part() const { return static_cast<std::uint32_t>(task_ % plan_.parts); }
   // The next subtree to fold, counted in leaves.
   __device__ Subtree subtree() const { return FirstSubtree(begin_, end_, plan_.unit_level); }
-  // The elements of that subtree. They are none after the last one.
+  // The elements of that subtree. There are none after the last one.
   __device__ TreeSpan span() const {
     if (!any()) return {};
     const std::uint64_t skipped = begin_ - plan_.first_leaf;
@@ -48,7 +48,7 @@ class ElementSpans {
     const auto count = static_cast<std::uint32_t>(rest < full ? rest : full);
     return {range_.data + skipped * plan_.leaf_bytes, begin_, count, level, part(), false};
   }
-  // All threads of the block call it.
+  // All threads of the block call this.
   __device__ void Advance() {
     begin_ += std::uint64_t{1} << subtree().level;
     if (begin_ < end_) return;
@@ -69,8 +69,9 @@ class ElementSpans {
     end_ = unit.end;
   }
 
-  // Draws the task after this one: it is on its way while this one is folded. Blocks begin with a task and
-  // draw until there is none left, together once for each task: then the ticket has wrapped to zero.
+  // Draws the task after this one: its number is on its way while this one is folded. Blocks begin with a
+  // task and draw until there is none left, altogether once for each task: then the ticket has wrapped to
+  // zero.
   __device__ void Draw() {
     if (threadIdx.x == 0 && any()) drawn_ = atomicInc(draws_, static_cast<unsigned>(plan_.tasks() - 1));
   }
@@ -101,7 +102,7 @@ __device__ __forceinline__ void FoldTree(const Range& range, const TreePlan& pla
   unsigned* const tickets = workspace.tickets + 1;
   ElementSpans elements(range, plan, workspace.tickets);
   folder.Prefetch(elements.span());
-  // Either a span of elements is next, or the states of a group that this block was the last to make.
+  // The next span is one of elements, or one of the states of a group whose last state this block made.
   bool climbs = false;
   std::uint32_t part = 0;
   TreeRound round;

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which block folds what, of matrices: products (matrix_kernel.cuh) and reductions entry by entry
-// (entrywise_kernel.cuh). No CUDA in here: tests run it on the host. The bits of the result do not depend on
-// it.
+// Which block folds which part, for arrays of matrices: products (matrix_kernel.cuh) and reductions entry by
+// entry (entrywise_kernel.cuh). There is no CUDA in here: tests run it on the host. The bits of the result do
+// not depend on it.
 //
-// A leaf of such matrices has at most 32 lanes of at most two elements, or is folded by one thread, so that
-// what is above is one balanced binary tree. It is folded in rounds:
+// A leaf of these matrices has at most 32 lanes of at most two elements, or is folded by one thread, so that
+// everything above is one balanced binary tree. It is folded in rounds:
 //
 //   round 0   units, aligned stretches of 2^unit_level leaves, each by one block
 //   round r   aligned groups of 2^group_level nodes of round r - 1, each by the block that finishes its last
 //             node: none waits for another one
 //
-// A unit or group that the range fills is a node for the next round. One that reaches beyond the range is cut
+// A unit or group that the range fills is a node for the next round. One that extends beyond the range is cut
 // into its maximal subtrees: these are maximal in the range, too, and go to the workspace's nodes.
 #pragma once
 
@@ -39,15 +39,15 @@ WARPFOLD_FN Subtree FirstSubtree(std::uint64_t begin, std::uint64_t end, std::ui
   return {level, begin >> level};
 }
 
-// Bits that are set below `level`.
+// The number of set bits below `level`.
 WARPFOLD_FN std::uint32_t BitsBelow(std::uint64_t x, std::uint32_t level) {
   std::uint32_t bits = 0;
   for (std::uint32_t l = 0; l < level; ++l) bits += x >> l & 1;
   return bits;
 }
 
-// Where a maximal subtree of leaves [first_leaf, end_leaf) stands among all `count` of them. Those that are
-// right children stand in front, at rising levels, one for each bit of -first_leaf; the others behind, at
+// The place of a maximal subtree of leaves [first_leaf, end_leaf) among all `count` of them. Those that are
+// right children come first, with rising levels, one for each bit of -first_leaf; the others follow, with
 // falling levels, one for each bit of end_leaf.
 WARPFOLD_FN std::uint32_t PlaceOf(Subtree node, std::uint64_t first_leaf, std::uint64_t end_leaf,
                                   std::uint32_t count) {
@@ -55,8 +55,8 @@ WARPFOLD_FN std::uint32_t PlaceOf(Subtree node, std::uint64_t first_leaf, std::u
                              : count - 1 - BitsBelow(end_leaf, node.level);
 }
 
-// The nodes that a round makes and the next one folds: [begin, end) of one level, whose states stand one
-// after the other from `base` on, and the groups that they are in, whose tickets stand from `tickets` on.
+// The nodes that a round makes and the next one folds: [begin, end) of one level, whose states lie one after
+// the other from `base` on, and the groups that they are in, whose tickets begin at `tickets`.
 struct TreeRound {
   std::uint32_t level = 0;
   std::uint64_t begin = 0;
@@ -97,7 +97,7 @@ struct TreePlan {
   std::uint32_t unit_level = 0;   // a unit has 2^unit_level leaves
   std::uint32_t group_level = 0;  // a group has 2^group_level nodes
   std::uint32_t parts = 1;        // of each state, folded by different blocks
-  std::uint64_t first_unit = 0;   // units that the range has a part of
+  std::uint64_t first_unit = 0;   // units of which the range has a part
   std::uint64_t units = 0;
 
   WARPFOLD_FN std::uint64_t tasks() const { return units * parts; }
@@ -121,8 +121,8 @@ constexpr TreePlan PlanTree(std::uint64_t first_leaf, std::uint64_t elements, st
 }
 
 // The tickets of a launch over `array_bytes`, whose units have at least kSmallestUnitBytes for each of their
-// parts. Each round has half as many groups as the one before, or less, and up to two that are not full. One
-// more is for the draws.
+// parts. Each round has at most half as many groups as the one before, and up to two that are not full. One
+// more ticket is for the draws.
 constexpr std::size_t TreeTickets(std::size_t array_bytes) {
   return array_bytes / kSmallestUnitBytes + 2 * 64 + 1;
 }

@@ -57,10 +57,10 @@ SegmentPlan PlanFor(const ReductionPlan& reduction, const SegmentCut& cut, const
   return plan;
 }
 
-// Whether kernels fold the segments in registers: they are whole vectors of elements that these know. Where
-// most are shorter than kMinRegisterBytes, lanes would have nothing to do, and the way by shared memory is
-// faster. Where lengths vary, all operators must know the elements, so that they share one plan: its tables
-// take the host longer than a kernel gains.
+// Whether kernels fold the segments in registers: they are whole vectors of elements that these kernels
+// support. If most are shorter than kMinRegisterBytes, lanes would have nothing to do, and going through
+// shared memory is faster. If lengths vary, all operators must support the elements, so that they share one
+// plan: making its tables takes the host longer than a kernel gains.
 bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t element_count,
                      const std::byte* data) {
   if (reduction.element_bytes() < 4 || reinterpret_cast<std::uintptr_t>(data) % kVectorBytes != 0) {
@@ -117,7 +117,7 @@ absl::Status DeviceSegmentReducer::Allocate() {
 }
 
 DeviceSegmentReducer::~DeviceSegmentReducer() {
-  // Nothing to do about errors here: the process is ending, or the device is lost.
+  // Errors cannot be handled here: the process is ending, or the device is lost.
   for (void* memory : {static_cast<void*>(results_), static_cast<void*>(partials_),
                        static_cast<void*>(tickets_), static_cast<void*>(tables_)}) {
     cudaFree(memory);
@@ -129,7 +129,7 @@ DeviceSegmentReducer::~DeviceSegmentReducer() {
 }
 
 std::uint64_t DeviceSegmentReducer::Capacity(const ReductionPlan& reduction) const {
-  // SegmentItem numbers segments by 32 bits.
+  // SegmentItem numbers segments with 32 bits.
   return std::min<std::uint64_t>(result_bytes_ / SegmentLayout(reduction).row_bytes(), UINT32_MAX);
 }
 
@@ -146,11 +146,11 @@ absl::Status DeviceSegmentReducer::Launch(const ReductionPlan& reduction, const 
   layout_.emplace(reduction);
   operators_ = reduction.operators().size();
   segment_count_ = cut.segment_count;
-  const std::uint64_t elements = cut.ElementCount();  // a sum, where lengths vary
+  const std::uint64_t elements = cut.ElementCount();  // a sum, if lengths vary
   const bool allows_registers = AreForRegisters(reduction, cut, elements, data);
   std::optional<SegmentPlan> plan;
-  // Operators with smaller leaves, if there are any, come after all others, so that there are two plans at
-  // most where lengths vary.
+  // Operators with smaller leaves, if there are any, come after all others, so that there are at most two
+  // plans if lengths vary.
   for (const bool has_small_leaves : {false, true}) {
     for (std::size_t op = 0; op < operators_; ++op) {
       const BoundOperator& bound = reduction.operators()[op];
@@ -159,7 +159,7 @@ absl::Status DeviceSegmentReducer::Launch(const ReductionPlan& reduction, const 
       const bool in_registers = allows_registers && entry.has_registers;
       if ((leaf_shift != Log2Of(reduction.leaf_elements())) != has_small_leaves) continue;
       if (!plan.has_value() || plan->leaf_shift != leaf_shift || plan->in_registers != in_registers) {
-        // The copies of the tables of the plan before may have yet to read them in the host's memory.
+        // The copies of the previous plan's tables may have yet to read them from the host's memory.
         if (plan.has_value() && !cut.lengths.empty()) {
           WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
         }

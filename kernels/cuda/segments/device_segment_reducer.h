@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reduces segments that lie in device memory: what slots do behind their copy, and what benchmarks and
-// resident arrays do without one. The kernels write a few results to the host's memory themselves; more of
-// them they leave in device memory, from where one command copies all.
+// Reduces segments that lie in device memory: slots do that after their copy; benchmarks and resident arrays
+// do it without one. If there are few results, the kernels write them directly to the host's memory; if there
+// are more, they leave them in device memory, from where one command copies them all.
 //
-// Threads: one caller at a time, with one stream. All memory is allocated by Create.
+// Threads: only one caller at a time, with one stream. All memory is allocated by Create.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,8 +27,9 @@ namespace warpfold::kernels::cuda {
 
 class DeviceSegmentReducer {
  public:
-  // Makes one for at most `result_bytes` of results (at least 16 KiB) at a time, on the current device, with
-  // grids for as many multiprocessors as it has. A test may set this number, and fewer runs than kMaxRuns.
+  // Makes a reducer for at most `result_bytes` of results (at least 16 KiB) at a time, on the current device,
+  // with grids for as many multiprocessors as it has. A test may set this number, and fewer runs than
+  // kMaxRuns.
   static absl::StatusOr<std::unique_ptr<DeviceSegmentReducer>> Create(std::size_t result_bytes,
                                                                       std::uint32_t multiprocessors = 0,
                                                                       std::uint64_t most_runs = kMaxRuns);
@@ -40,29 +41,29 @@ class DeviceSegmentReducer {
   std::uint64_t Capacity(const ReductionPlan& reduction) const;
 
   // Enqueues the kernels that reduce segments, which lie one after the other in `data` (device memory,
-  // aligned to an element). `cut` is no longer needed then. It waits for nothing, unless lengths vary and
-  // some operators, but not all, have leaves of their own (SegmentEntry::leaf_elements): then it waits until
-  // the device has the tables of one plan before it makes the next. UNAVAILABLE (DEVICE_LOST) if the device
-  // failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one of the launches, where others may have been
+  // aligned to an element). `cut` is not needed after the call. It waits for nothing, unless lengths vary and
+  // some operators, but not all, have their own leaves (SegmentEntry::leaf_elements): then it waits until the
+  // device has the tables of one plan before it makes the next. UNAVAILABLE (DEVICE_LOST) if the device
+  // failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one of the launches, while others may have been
   // enqueued; INTERNAL, with nothing enqueued, for more segments than Capacity, or data that are not aligned.
   // The stream must have finished the Launch before.
   absl::Status Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
                       cudaStream_t stream);
 
-  // Whether the kernels of the last Launch, which there must have been, write their results where the host
+  // Whether the kernels of the last Launch (there must have been one) write their results where the host
   // reads them.
   bool WritesToHost() const;
   // Enqueues the copy of the last Launch's results to the host, unless they are written there.
   absl::Status CopyResults(cudaStream_t stream);
 
-  // The results of the last Launch, once the stream has finished it, and CopyResults where that is needed.
-  // The caller synchronises.
+  // The results of the last Launch, once the stream has finished it, and CopyResults if that is needed. The
+  // caller synchronises.
   SegmentsResult Collect();
 
  private:
   DeviceSegmentReducer() = default;
   absl::Status Allocate();
-  // Plans the items of a plan that says how the cut's `elements` elements are folded, with room for the
+  // Plans the items of `plan`, which says how the cut's `elements` elements are folded, with room for the
   // largest state of the reduction's operators. Enqueues the copy of the tables that the plan refers to.
   absl::Status Plan(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t elements,
                     SegmentPlan& plan, cudaStream_t stream);
@@ -81,15 +82,15 @@ class DeviceSegmentReducer {
   std::byte* mapped_results_ = nullptr;
   std::byte* partials_ = nullptr;  // device memory
   unsigned* tickets_ = nullptr;    // device memory
-  // The offsets of a plan for varying lengths, and its items behind them.
+  // The offsets of a plan for varying lengths, and its items after them.
   std::byte* tables_ = nullptr;       // device memory
   std::byte* host_tables_ = nullptr;  // pinned
-  // Mapped host memory, as the host and the device see it: a flag, and behind it an error for each operator
+  // Mapped host memory, as the host and the device see it: a flag, and after it an error for each operator
   // and segment. All are 0 when kernels are launched.
   std::byte* errors_ = nullptr;
   std::byte* device_errors_ = nullptr;
 
-  // What the last Launch was asked for.
+  // The arguments of the last Launch.
   std::optional<SegmentLayout> layout_;
   std::size_t operators_ = 0;
   std::uint64_t segment_count_ = 0;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Elements of any type, read from shared memory as the widest type of their kind: int64, uint64 or double.
-// The type is known at run time only and asked for once for several elements, so that one kernel serves all
+// The type is known only at run time and tested once for several elements, so that one kernel serves all
 // types of a kind.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// Into wide[0], wide[1], ... the elements whose addresses place(0), place(1), ... says, `count` of them.
+// Reads `count` elements, whose addresses are place(0), place(1), ..., into wide[0], wide[1], ...
 template <class T, class Wide, class Place>
 __device__ __forceinline__ void ReadEach(const Place& place, std::uint32_t count, Wide (&wide)[kReadAtOnce]) {
 #pragma unroll
@@ -38,7 +38,7 @@ __device__ __forceinline__ void ReadElements(ElementType type, const Place& plac
   }
 }
 
-// Signed integers, too: their bits.
+// Signed integers, too, as their bits.
 template <class Place>
 __device__ __forceinline__ void ReadElements(ElementType type, const Place& place, std::uint32_t count,
                                              std::uint64_t (&wide)[kReadAtOnce]) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exact sums of segments. Their states do not depend on the order, so that a warp adds elements as they come:
-// by bins where their magnitudes are alike (operators/exact_bins.h), else one by one, to a superaccumulator
-// of its own in shared memory.
+// through bins if their magnitudes are similar (operators/exact_bins.h), otherwise one by one, to its own
+// superaccumulator in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class ExactSegmentWarp {
   __device__ ExactSegmentWarp(const Op& op, const SegmentPlan& plan, const SegmentWork& work, Memory& memory)
       : op_(op), plan_(plan), work_(work), steps_(plan), memory_(memory), lane_(threadIdx.x % kLanes) {}
 
-  // Where vector v of what is copied to shared memory goes.
+  // The place in shared memory to which vector v of the copied bytes goes.
   static __device__ __forceinline__ std::uint32_t VectorPlace(std::uint32_t v) { return v; }
 
   __device__ __forceinline__ void Run() {
@@ -63,7 +63,7 @@ class ExactSegmentWarp {
       memory_.digits.Take(lane_, &memory_.state);
       const std::uint64_t length = step.is_tile() ? end - begin : step.length;
       if (!step.is_tile() && !FinishRun(op_, step, steps_.Runs(length), work_, memory_.state)) return;
-      // An exact sum has no errors, whatever the elements are.
+      // An exact sum never has an error, whatever the elements are.
       if (lane_ == 0) FinishSegment(op_, memory_.state, length, step.item.segment + i, work_.out);
       __syncwarp();
     }
@@ -88,7 +88,7 @@ class ExactSegmentWarp {
     }
   }
 
-  // A lane has no more elements than bins take.
+  // A lane has no more elements than bins can take.
   __device__ __forceinline__ void Add(const std::byte* data, std::uint32_t count) {
     static_assert(kLeafBytes / sizeof(std::uint16_t) / kLanes <= Bins::kMaxAddends);
     std::uint32_t largest = 0;

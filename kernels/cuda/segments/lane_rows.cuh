@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a lane folds its vectors of some rows of a leaf, of which the last may be absent: step 1 and 2 of the
+// How a lane folds its vectors of some rows of a leaf, the last of which may be absent: steps 1 and 2 of the
 // canonical order (docs/canonical-order.md) for a leaf that lies in a warp's registers.
 #pragma once
 
@@ -30,7 +30,7 @@ class LaneRows {
   template <int kFirst, int kRows>
   __device__ __forceinline__ LeafState Fold(LaneVectors& vectors, std::uint32_t present) const {
     if constexpr (SweepsExtremesApart<Op>) {
-      // A sweep of its own, done before the others, which would need more registers than there are.
+      // This is a separate sweep before the others: together they would need more registers than there are.
       const typename Op::Extremes range_op;
       using S = typename Op::Extremes::State;
       S range = Sweep<kFirst, kRows>(
@@ -38,7 +38,7 @@ class LaneRows {
           [&](const S& a, const S& b) { return range_op.Combine(a, b); });
       Pin(range);
       LeafState folded = FoldBySweeps<kFirst, kRows>(vectors, present);
-      folded.range = range;  // the compiler drops what led to the other one
+      folded.range = range;  // the compiler drops what computed the other one
       return folded;
     } else {
       return FoldBySweeps<kFirst, kRows>(vectors, present);
@@ -74,7 +74,7 @@ class LaneRows {
     return Choose(present == 0, op_.LeafIdentity(), op_.Join(first, center, second, present * kVector));
   }
 
-  // Small states: all columns side by side. Others: one column after the other, for registers.
+  // Small states: all columns side by side. Others: one column after the other, to save registers.
   template <int kFirst, int kRows, class S, class Lift, class Combine>
   __device__ __forceinline__ S Sweep(const LaneVectors& vectors, std::uint32_t present, const S& identity,
                                      const Lift& lift, const Combine& combine) const {

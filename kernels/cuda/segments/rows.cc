@@ -7,7 +7,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// Sources that CMake makes from kernels/row.in define it, one for each family.
+// Sources that CMake generates from kernels/row.in define it, one for each family.
 template <class Family>
 const SegmentFunctionRow& SegmentRowOf();
 

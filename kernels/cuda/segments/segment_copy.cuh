@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop over a warp's steps whose elements go by way of shared memory (ForEachStep), and the copies that
-// it begins. A step's bytes begin at any element; what is copied are the 16-byte vectors that hold them. So
-// up to 15 bytes before and behind them are read, too. Where a step has no bytes, that may be the vector in
-// which it stands.
+// The loop over a warp's steps whose elements go through shared memory (ForEachStep), and the copies that it
+// begins. A step's bytes may begin at any element; the 16-byte vectors that contain them are copied. So up to
+// 15 bytes before and after them are read, too. If a step has no bytes, that may be the vector that contains
+// its position.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// A leaf's vectors, one more where it begins inside of a vector, and up to whole groups of eight.
+// A leaf's vectors, one more if it begins inside a vector, rounded up to whole groups of eight.
 inline constexpr std::uint32_t kStepVectors = static_cast<std::uint32_t>(kLeafBytes) / kVectorBytes + 8;
 
 struct alignas(kVectorBytes) StepBuffer {
@@ -27,12 +27,13 @@ __device__ __forceinline__ const std::byte* AddressOf(const SegmentPlan& plan, s
   return plan.data + (element << plan.element_shift);
 }
 
-// How far behind the start of its first vector a byte is.
+// How far after the start of its vector a byte is.
 __device__ __forceinline__ std::uint32_t InVector(const std::byte* at) {
   return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(at)) % kVectorBytes;
 }
 
-// Begins to copy `bytes` bytes, at most a leaf's; each vector to where Leaf has it. All lanes of a warp.
+// Begins to copy `bytes` bytes, at most a leaf's; each vector to its place according to Leaf. All lanes of a
+// warp call this.
 template <class Leaf>
 __device__ __forceinline__ void BeginCopy(const std::byte* from, std::uint32_t bytes, StepBuffer& to) {
   const std::uint32_t skipped = InVector(from);
@@ -73,7 +74,7 @@ __device__ __forceinline__ void ForEachStep(const SegmentPlan& plan, const Segme
     WaitForAllButLastCopies();
     __syncwarp();
     fold(step, buffers[turn]);
-    __syncwarp();  // all has been read, and may be overwritten
+    __syncwarp();  // everything has been read, and may be overwritten
     turn ^= 1;
   }
 }

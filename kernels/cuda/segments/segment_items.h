@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How segments are shared out among items: tiles of neighbouring segments, and runs of long ones
-// (docs/adr/0033). The bits of the results do not depend on it.
+// How segments are divided into items: tiles of adjacent segments, and runs of long ones (docs/adr/0033). The
+// bits of the results do not depend on it.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +21,15 @@ inline std::uint64_t RunsOf(std::uint64_t length, const SegmentPlan& plan) {
   return (length + (std::uint64_t{1} << run_shift) - 1) >> run_shift;
 }
 
-// How many segments a tile takes at most where none exceeds a leaf and the longest has `longest` elements.
+// The most segments that a tile takes if none exceeds a leaf and the longest has `longest` elements.
 inline std::uint32_t MostInTile(const SegmentPlan& plan, std::uint64_t longest) {
   if (!plan.in_registers) return kTileSegments;
   const std::uint64_t vectors = (longest << plan.element_shift) / kVectorBytes;
   return std::min(kTileSegments, 1u << (kPlacesLevel + LogSegmentsInRows(vectors)));
 }
 
-// How many elements a tile takes at most: in registers as many as a run has, so that each warp of the device
-// has several items.
+// The most elements that a tile takes: in registers as many as a run has, so that each warp of the device has
+// several items.
 inline std::uint64_t MostElementsInTile(const SegmentPlan& plan) {
   return std::uint64_t{1} << (plan.leaf_shift + (plan.in_registers ? plan.run_level : 0));
 }
@@ -51,14 +51,15 @@ void ForEachItem(const SegmentCut& cut, const SegmentPlan& plan, const Add& add)
         item.run = static_cast<std::uint32_t>(run);
         add(item);
       }
-      if (count > 1) runs += count;  // what is a run alone has no partial
+      if (count > 1) runs += count;  // a segment of a single run has no partial
       ++segment;
       continue;
     }
     std::uint64_t elements = 0;
     std::uint64_t longest = 0;
     std::uint32_t most_segments = 1;
-    // The loop is short: it takes a good part of what a launch over many segments costs the host.
+    // The loop is kept short: it accounts for a good part of the time that a launch over many segments costs
+    // the host.
     for (; segment < cut.segment_count; ++segment) {
       const std::uint64_t length = cut.lengths[segment];
       if (length > longest || item.count == 0) {

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel over segments: each warp for itself takes one item after the other. A tile's segments are folded
-// several at once, and finished by a lane each. A run leaves its state in global memory; the warp that draws
-// the last ticket of a segment folds those of all its runs.
+// The kernel over segments: each warp takes one item after the other, independently. A tile's segments are
+// folded several at once, and each is finished by one lane. A run leaves its state in global memory; the warp
+// that draws the last ticket of a segment folds those of all its runs.
 //
-// Whole vectors of the common types are folded in registers (segment_registers.cuh). All others go by way of
+// Whole vectors of the common types are folded in registers (segment_registers.cuh). All others go through
 // shared memory: while a warp folds the elements of one step, those of the next are on their way to its other
 // buffer.
 #pragma once
@@ -35,7 +35,7 @@ template <Operator Op>
 struct SegmentWarpMemory {
   using State = typename Op::State;
   StepBuffer buffers[2];
-  // A tile's states, by segment; of a run what TakeStep keeps.
+  // A tile's states, by segment; for a run, what TakeStep keeps.
   alignas(16) std::byte states[kTileSegments * sizeof(State)];
 };
 
@@ -64,7 +64,7 @@ class SegmentWarp {
  private:
   // Folds a step's elements, and finishes the segments that are complete.
   __device__ __forceinline__ void Fold(const SegmentStep& step, const StepBuffer& buffer) {
-    // Where a tile's segment number `lane` begins within the tile, and how many elements it has.
+    // Where segment number `lane` of a tile begins within the tile, and how many elements it has.
     std::uint32_t begin = 0;
     std::uint32_t count = static_cast<std::uint32_t>(step.end - step.begin);
     const std::uint32_t segments = step.is_tile() ? step.item.count : 1;
@@ -104,8 +104,8 @@ class SegmentWarp {
     }
   }
 
-  // Takes the leaf's state into those of its run; true where that completes the segment, whose state is then
-  // in states_[0].
+  // Adds the leaf's state to those of its run; true if that completes the segment, whose state is then in
+  // states_[0].
   __device__ __forceinline__ bool FinishLeaf(const SegmentStep& step) {
     if (lane_ == 0) TakeStep(op_, step, states_);
     if (!step.ends_item()) return false;
@@ -122,7 +122,7 @@ class SegmentWarp {
   const std::uint32_t lane_;
 };
 
-// InRegisters: the operator over elements of 32 and of 64 bits, where it folds whole vectors in registers.
+// InRegisters: the operator over elements of 32 and of 64 bits, if it folds whole vectors in registers.
 template <Operator Op, Operator... InRegisters>
 __global__ void __launch_bounds__(kSegmentThreads, SegmentBlocks<Op>())
     SegmentKernel(OperatorParameters parameters, SegmentPlan plan, SegmentWork work) {

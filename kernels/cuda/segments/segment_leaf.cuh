@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a group of lanes folds one leaf that lies in shared memory: several short segments at once by a group
-// each, or a whole leaf by a warp. The canonical order (docs/canonical-order.md) for elements of any width.
+// How a group of lanes folds one leaf that lies in shared memory: several short segments at once, each by a
+// group, or a whole leaf by a warp. It follows the canonical order (docs/canonical-order.md) for elements of
+// any width.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct LeafElementsAt {
   std::uint32_t count;      // may be 0
 };
 
-// Lanes that fold a leaf together: `size` neighbours, a power of two.
+// Lanes that fold a leaf together: `size` adjacent ones, a power of two.
 struct LaneGroup {
   std::uint32_t lane;  // within the group
   std::uint32_t size;
@@ -39,20 +40,21 @@ class SegmentLeaf {
   __device__ SegmentLeaf(const Op& op, const SegmentPlan& plan)
       : op_(op), type_(plan.type), element_shift_(plan.element_shift), lane_shift_(plan.leaf_shift - 5) {}
 
-  // Where vector v of what is copied to shared memory goes. In array order each lane reads 128 bytes of its
-  // own: lanes then find neighbouring vectors in different banks.
+  // The place in shared memory to which vector v of the copied bytes goes. In array order each lane reads its
+  // own 128 bytes: lanes then find adjacent vectors in different banks.
   static __device__ __forceinline__ std::uint32_t VectorPlace(std::uint32_t v) {
     return Op::kCommutative ? v : v ^ (v >> 3) % 8;
   }
 
-  // The groups for leaves of which the longest has `count` elements.
+  // The groups for leaves the longest of which has `count` elements.
   __device__ __forceinline__ LaneGroup GroupFor(std::uint32_t count) const {
     const std::uint32_t size = LanesFor(count);
     const std::uint32_t rows = ((count << element_shift_) + kRowBytes - 1) / kRowBytes;
     return {threadIdx.x % kLanes % size, size, rows};
   }
 
-  // The leaf's state, in the group's first lane at least. The whole warp calls this, with groups of one size.
+  // The leaf's state, at least in the group's first lane. The whole warp calls this, with groups of equal
+  // size.
   __device__ __forceinline__ LeafState Fold(const LeafElementsAt& elements, const LaneGroup& group) const {
     if constexpr (Op::kCommutative) {
       LeafState state = FoldLane(elements, group);
@@ -87,8 +89,9 @@ class SegmentLeaf {
   // log2 of a lane's columns.
   __device__ __forceinline__ std::uint32_t levels() const { return kVectorShift - element_shift_; }
 
-  // Lanes that are eight apart read other words of their vectors, and so other banks. The columns' tree is
-  // the same from every column on, as far as left and right make no difference.
+  // Lanes that are eight apart read different words of their vectors, and so different banks. The tree over
+  // the columns is the same from whichever column it starts, except that left and right may be exchanged,
+  // which makes no difference.
   __device__ __forceinline__ std::uint32_t FirstColumn() const {
     const std::uint32_t turn = threadIdx.x / 8 % 4;
     return element_shift_ == 3 ? turn % 2 : turn << (2 - element_shift_);
@@ -149,7 +152,7 @@ class SegmentLeaf {
     }
   }
 
-  // A lane's elements, which are neighbours, from the first to the last.
+  // Folds a lane's elements, which are adjacent, from the first to the last.
   __device__ __forceinline__ LeafState FoldInOrder(const LeafElementsAt& elements, std::uint32_t lane) const {
     const std::uint32_t begin = lane << lane_shift_;
     const std::uint32_t end = min(begin + (1u << lane_shift_), elements.count);

@@ -3,9 +3,9 @@
 //
 // How a warp folds segments of whole vectors in its registers, as warp_leaves.cuh folds ranges. It loads
 // eight rows at a time, a *batch*, which has places for one, two or four leaves: these are the segments of a
-// tile, or the leaves of a run. A batch's loads are issued when the one before has been folded.
+// tile, or the leaves of a run. A batch's loads are issued when the previous batch has been folded.
 //
-// Registers are short, so a warp keeps a cursor to where it is, and finds the rest again when it ends a
+// Registers are scarce, so a warp keeps a cursor to its position, and computes the rest again when it ends a
 // step.
 #pragma once
 
@@ -36,8 +36,7 @@ class RegisterSegmentWarp {
   using LeafState = typename Op::LeafState;
   using State = typename Op::State;
 
-  // Shared memory of the warp's own: `states` for what TakeStep keeps, `waiting` for kPlacesLevel * kLanes
-  // states.
+  // Shared memory of this warp: `states` for what TakeStep keeps, `waiting` for kPlacesLevel * kLanes states.
   __device__ RegisterSegmentWarp(const Op& op, const SegmentPlan& plan, const SegmentWork& work,
                                  State* states, LeafState* waiting)
       : op_(op),
@@ -81,10 +80,10 @@ class RegisterSegmentWarp {
   static constexpr std::uint32_t kLeafVectors = kLeafBytes / kVectorBytes;
 
   // The leaves of a step: 2^level places, some of which may be empty, 2^batch_level of them in each batch.
-  // All lanes have the same, except for `begin` and `vectors`.
+  // All lanes have the same values, except for `begin` and `vectors`.
   struct Places {
     const uint4* base = nullptr;
-    // Where the leaf of place number `lane` begins behind the base, and its length, both in vectors.
+    // How far after the base the leaf of place number `lane` begins, and its length, both in vectors.
     std::uint32_t begin = 0;
     std::uint32_t vectors = 0;
     std::uint32_t level = 0;
@@ -138,13 +137,13 @@ class RegisterSegmentWarp {
     }
   }
 
-  // Waiting states, of which number l is that of 2^l batches without a partner: in registers, or in shared
-  // memory where there are not registers enough.
+  // Waiting states; number l is that of 2^l batches without a partner. They are in registers, or in shared
+  // memory if there are not enough registers.
   static constexpr bool kWaitsInMemory = sizeof(LeafState) > kMaxWaitingBytes;
   static constexpr std::uint32_t kWaits = kWaitsInMemory ? 1 : kPlacesLevel;
 
-  // Takes a batch's state into those of its step. They pair as those of leaves do in FoldRun
-  // (warp_leaves.cuh), each pair at half the distance of those before.
+  // Adds a batch's state to those of its step. They are paired like those of leaves in FoldRun
+  // (warp_leaves.cuh), each pair at half the distance of the pair before.
   __device__ __forceinline__ LeafState Take(LeafState folded, std::uint32_t levels, int distance,
                                             std::uint32_t batch, LeafState (&waiting)[kWaits]) const {
     bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
@@ -187,8 +186,8 @@ class RegisterSegmentWarp {
     }
   }
 
-  // Combines lanes l and l + distance of two places at once: of `first` where the lane's bit `distance` is
-  // clear, of `second` where it is set.
+  // Combines lanes l and l + distance of two places at once: those of `first` if the lane's bit `distance` is
+  // clear, and of `second` if it is set.
   __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
                                                 int distance) const {
     const bool upper = (lane_ & distance) != 0;
@@ -197,7 +196,8 @@ class RegisterSegmentWarp {
     return op_.Combine(kept, ShuffleXor(sent, distance));
   }
 
-  // Combines the lanes that Take has left apart. Each place's state is then complete, in one lane at least.
+  // Combines the lanes that Take has left separate. Each place's state is then complete, in at least one
+  // lane.
   __device__ __forceinline__ void FinishStep(const SegmentStep& step, std::uint32_t level,
                                              LeafState folded) const {
 #pragma unroll 1
@@ -212,7 +212,7 @@ class RegisterSegmentWarp {
     Finish(state, steps_.Offset(segment + 1) - steps_.Offset(segment), segment);
   }
 
-  // Combines the places of a step, which are neighbouring leaves, and takes their state into that of the run.
+  // Combines the places of a step, which are adjacent leaves, and adds their state to that of the run.
   __device__ __forceinline__ void FinishStepOfRun(const SegmentStep& step, std::uint32_t level,
                                                   State state) const {
 #pragma unroll 1

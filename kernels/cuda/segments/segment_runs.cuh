@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the steps of a run become its state, and the runs of a segment that is longer than a run the segment's:
-// by the warp that ends the last of them.
+// How the steps of a run become its state, and how the runs of a segment that is longer than a run become the
+// segment's state: the warp that ends the last of them combines them.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace warpfold::kernels::cuda {
 
-// Whether this warp is the last of `warps` to get here, as IsLastOf says it of blocks. What lane 0 of each of
-// them wrote before is then visible to all lanes. Lane 0 acquires it, and __syncwarp orders that before what
-// the other lanes read, which a shuffle does not (CUDA C++ Programming Guide, warp shuffle functions).
+// Whether this warp is the last of `warps` to get here, as IsLastOf tells for blocks. What lane 0 of each of
+// them wrote before is then visible to all lanes. Lane 0 acquires it, and __syncwarp orders that before the
+// reads of the other lanes, which a shuffle does not do (CUDA C++ Programming Guide, warp shuffle functions).
 __device__ __forceinline__ bool IsLastWarp(unsigned* ticket, unsigned warps) {
   unsigned drawn = 0;
   if (threadIdx.x % kLanes == 0) drawn = DrawTicket(ticket, warps - 1);
@@ -28,7 +28,8 @@ __device__ __forceinline__ bool IsLastWarp(unsigned* ticket, unsigned warps) {
 }
 
 // The tree over adjacent states, of which there may be any number; the outcome is in states[0]. All lanes of
-// a warp; each batch is read before it is written, and never written beyond what has been read.
+// a warp call this. Each batch is read before its places are overwritten, and nothing is written beyond what
+// has been read.
 template <Operator Op>
 __device__ __forceinline__ void CombineRuns(const Op& op, typename Op::State* states, std::uint32_t count) {
   using State = typename Op::State;
@@ -48,14 +49,16 @@ __device__ __forceinline__ void CombineRuns(const Op& op, typename Op::State* st
   }
 }
 
-// Takes the state of a run's step, states[0], into those of the run: after the last step, states[0] is the
-// run's. Full steps are counted in binary: states[1 + l] waits for its partner at level l. One lane calls it.
+// Adds the state of a run's step, states[0], to those of the run: after the last step, states[0] is the run's
+// state. Full steps are counted in binary: states[1 + l] waits for its partner at level l. One lane calls
+// this.
 template <Operator Op>
 __device__ __forceinline__ void TakeStep(const Op& op, const SegmentStep& step, typename Op::State* states) {
   auto* const waiting = states + 1;
   typename Op::State state = states[0];
   std::uint32_t level = 0;
-  // At the end all lower levels are folded, too: those that wait there have no right sibling but this one.
+  // At the end all lower levels are folded, too: the states that wait there have no right sibling except this
+  // one.
   const std::uint32_t last = step.number + 1 == step.steps ? kMaxRunLevel : 0;
 #pragma unroll 1
   for (; step.number >> level != 0 && ((step.number >> level) % 2 == 1 || level < last); ++level) {
@@ -65,8 +68,8 @@ __device__ __forceinline__ void TakeStep(const Op& op, const SegmentStep& step, 
   states[0] = state;
 }
 
-// Leaves the state of a step's run where the segment's last run finds it. True, in every lane, where this is
-// that one, or the only one; lane 0 then finds the segment's state in `state`.
+// Leaves the state of a step's run where the segment's last run finds it. Returns true, in every lane, if
+// this is the last run, or the only one; lane 0 then has the segment's state in `state`.
 template <Operator Op>
 __device__ __forceinline__ bool FinishRun(const Op& op, const SegmentStep& step, std::uint32_t runs,
                                           const SegmentWork& work, typename Op::State& state) {

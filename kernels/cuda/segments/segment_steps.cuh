@@ -11,8 +11,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// Where a warp is. Items are dealt in rounds, one to each warp. In each round a warp takes the next place, so
-// that no warp always gets a segment's short last run.
+// The position of a warp. Items are dealt in rounds, one to each warp. In each round a warp takes the next
+// place, so that no warp always gets a segment's short last run.
 struct SegmentCursor {
   std::uint64_t round = 0;   // the number of the round's first item
   std::uint32_t turn = 0;    // the warp's place in the round: its item's number is round + turn
@@ -23,7 +23,7 @@ struct SegmentStep {
   SegmentItem item;
   std::uint64_t begin = 0;  // the step's elements, counted from the first segment's start
   std::uint64_t end = 0;
-  std::uint64_t length = 0;  // elements of the segment, where it is cut into runs
+  std::uint64_t length = 0;  // elements of the segment, if it is cut into runs
   std::uint64_t first = 0;   // of the step's elements within that segment
   std::uint32_t number = 0;  // within the run
   std::uint32_t steps = 0;   // that the run has
@@ -36,12 +36,12 @@ class SegmentSteps {
  public:
   __device__ explicit SegmentSteps(const SegmentPlan& plan) : plan_(plan) {}
 
-  // Where segment `i` begins; i = segment_count: where the last one ends.
+  // Where segment `i` begins; for i = segment_count, where the last one ends.
   __device__ __forceinline__ std::uint64_t Offset(std::uint64_t i) const {
     return plan_.offsets == nullptr ? i * plan_.length : plan_.offsets[i];
   }
 
-  // Where this warp begins. All warps of the grid take part.
+  // The position at which this warp begins. All warps of the grid take part.
   __device__ __forceinline__ SegmentCursor Begin() const {
     SegmentCursor cursor;
     cursor.turn = blockIdx.x * (blockDim.x / kLanes) + threadIdx.x / kLanes;
@@ -50,7 +50,7 @@ class SegmentSteps {
   __device__ __forceinline__ bool Exists(const SegmentCursor& cursor) const {
     return cursor.round + cursor.turn < plan_.item_count;
   }
-  // Where it goes on after `step`.
+  // Moves the cursor to the position after `step`.
   __device__ __forceinline__ void Advance(const SegmentStep& step, SegmentCursor& cursor) const {
     ++cursor.number;
     if (!step.ends_item()) return;
@@ -79,7 +79,7 @@ class SegmentSteps {
     return step;
   }
 
-  // The step after `step`, which does not end its item: what At would find, sooner.
+  // The step after `step`, which does not end its item: the same as At would find, but faster.
   __device__ __forceinline__ SegmentStep Following(const SegmentStep& step) const {
     SegmentStep next = step;
     ++next.number;

@@ -12,10 +12,10 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// Cells take this much of the 48 KiB that a block may have without asking: padding and results need some.
+// Cells take this much of the 48 KiB that a block may have by default: padding and results need some.
 inline constexpr std::size_t kCellBytes = 32 << 10;
 
-// How many threads a block has: a power of two, `most` where `cells_per_thread` states for each of them fit
+// How many threads a block has: a power of two, `most` if `cells_per_thread` states for each of them fit in
 // shared memory.
 template <class State>
 constexpr int ThreadsFor(int most, int cells_per_thread = 1) {
@@ -26,7 +26,7 @@ constexpr int ThreadsFor(int most, int cells_per_thread = 1) {
 }
 
 // Shared memory for kCells states. Each kernel has one such array of each size: a second call returns the
-// same memory. (Not a plain array of State: that would run constructors.)
+// same memory. (It is not a plain array of State, which would run constructors.)
 template <class State, int kCells>
 __device__ __forceinline__ State* SharedCells() {
   WARPFOLD_SHARED(std::byte, cells, [kCells * sizeof(State)]);

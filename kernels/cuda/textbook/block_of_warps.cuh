@@ -4,14 +4,14 @@
 // block_of_warps: one block, as a tree of warps.
 //
 // Threads stride through the section as in single_block. Then every warp folds its 32 cells as warp_shared
-// does, one barrier later the first warp folds the warps' results in the same way, and that is all: 32 warps
-// of 32 lanes are two levels.
+// does; one barrier later the first warp folds the warps' results in the same way, and that is all: 32 warps
+// of 32 lanes make two levels.
 //
 // Published as sumCommSingleBlockWithWarps (docs/textbook.md).
 //
-// Teaches: what a block barrier costs, by doing with one instead of the eleven of a halving tree over 1024
+// Teaches: what a block barrier costs, by using one instead of the eleven of a halving tree over 1024
 // threads.
-// Bound by: one multiprocessor's loads in flight, as single_block; the tree no longer matters.
+// Bound by: one multiprocessor's loads in flight, like single_block; the tree no longer matters.
 // Order: not kept.
 //
 // The published form lets the first warp read the warps' results without a barrier, and assumes 32 warps.
@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kThreads)
   using Warp = WarpSharedFold<State>;
   constexpr int kWarps = kThreads / kLanes;
   const Op op = MakeOperator<Op>(parameters);
-  // Before anything else is in a register: all sixteen loads of a round are then in flight at once.
+  // This comes before anything else is in a register: then all sixteen loads of a round are in flight at
+  // once.
   const State strided = FoldStrided(op, input, threadIdx.x, kThreads);
   const int warp = threadIdx.x / kLanes;
   const int lane = threadIdx.x % kLanes;

@@ -9,11 +9,12 @@
 // Published as reduceSinglePassMultiBlockCG (docs/textbook.md).
 //
 // Teaches: a barrier over the grid needs all blocks on the device at once, since one that waits never makes
-// room for one that has not begun. Only a cooperative launch promises that, and it refuses a grid that does
-// not fit, so the grid is asked of the occupancy calculator. Bound by: memory; then the barrier, about a
-// microsecond or two. last_block does the same without waiting. Order: not kept.
+// room for one that has not begun. Only a cooperative launch guarantees that, and it refuses a grid that does
+// not fit, so the size of the grid comes from the occupancy calculator. Bound by: memory; then the barrier,
+// about a microsecond or two. last_block does the same without waiting. Order: not kept.
 //
-// Home-made barriers over a grid (a counter that all blocks spin on) hang as soon as one block does not fit.
+// Hand-written barriers over a grid (a counter that all blocks spin on) hang as soon as one block does not
+// fit.
 #pragma once
 
 #if !defined(WARPFOLD_SIMT)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many blocks there are in a grid that is no larger for a longer array: its threads go on to the next
-// items until there are none.
+// How many blocks there are in a grid that does not grow with the array: its threads go on to the next items
+// until there are none.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace warpfold::kernels::cuda::textbook {
 // blocks wait for others to end.
 inline constexpr unsigned kThreadsPerMultiprocessor = 2048;
 
-// The blocks of `threads` that all multiprocessors hold, but no more than have something to do if a block
-// takes `items_per_block` of the `count` items at a time.
+// The number of blocks of `threads` that all multiprocessors hold, but no more than have something to do if a
+// block takes `items_per_block` of the `count` items at a time.
 inline unsigned FixedGrid(const Workspace& workspace, std::uint64_t count, unsigned threads,
                           std::uint64_t items_per_block) {
   const std::uint64_t useful = (count + items_per_block - 1) / items_per_block;

@@ -2,17 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // grid_stride: the seventh rung of the ladder (Harris, "Optimizing Parallel Reduction in CUDA", 2007, kernel
-// 7), and the last of his.
+// 7), and his last.
 //
-// A grid of fixed size; each thread folds many items, a grid apart, before the unrolled tree. One more launch
-// of one block folds the partials.
+// The grid has a fixed size; each thread folds many items, a grid apart, before the unrolled tree. One more
+// launch of one block folds the partials.
 //
 // reduce6 of the toolkit's reduction sample (docs/textbook.md).
 //
 // Teaches: algorithm cascading (Brent's theorem). A tree step costs as much as a load, and one tree for
 // hundreds of items per thread costs nothing. There are as many partials as blocks, 1,056 on an H100, however
 // long the array is.
-// Bound by: latency, for large arrays: of two loads for each thread at a time.
+// Bound by: latency, for large arrays: that of two loads for each thread at a time.
 // Order: not kept.
 //
 // The published forms have unsigned indices of 32 bits, which overflow near 2^32 items.
@@ -24,8 +24,8 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// This thread's share of the items: pairs that are a block's threads apart, by strides of the whole grid. Two
-// loads are in flight at a time, and only the last pair asks whether it is whole.
+// This thread's share of the items: pairs that are a block's threads apart, in strides of the whole grid. Two
+// loads are in flight at a time, and only for the last pair it is checked whether it is complete.
 template <int kThreads, Operator Op>
 __device__ __forceinline__ typename Op::State FoldPairsStrided(const Op& op, const Input<Op>& input) {
   const std::uint64_t count = input.count();

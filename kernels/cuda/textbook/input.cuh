@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a textbook kernel reads: the elements of a section, or the partials of the launch before. One kernel
-// serves both. It asks once which of the two it has, before its loop, so that no load has a branch.
+// serves both. It checks once which of the two it has, before its loop, so that no load has a branch.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// kStatesAreElements: a state has the bits of an element and means the same. The partials of such an operator
-// are an array like any other, as in the published forms (natural_sum.h).
+// kStatesAreElements: a state has the bits of an element and the same meaning. The partials of such an
+// operator are an array like any other, as in the published forms (natural_sum.h).
 template <class Op>
 concept StatesAreElements = requires {
   requires Op::kStatesAreElements;
@@ -52,8 +52,8 @@ class Input {
 
   __host__ __device__ std::uint64_t count() const { return count_; }
 
-  // Returns work(items), where items.At(op, i) is the state of item `i`, below count(). All threads take the
-  // same side.
+  // Returns work(items), where items.At(op, i) is the state of item `i`, which is below count(). All threads
+  // take the same branch.
   template <class Work>
   __device__ __forceinline__ auto With(Work work) const {
     const Elements<Op> elements = {static_cast<const Element*>(data_), first_element_};
@@ -65,7 +65,7 @@ class Input {
   }
 
   // The state of one item, padded with the operator's identity to any length: for kernels whose threads load
-  // one or two items in all. Loops call With.
+  // only one or two items. Loops call With.
   __device__ __forceinline__ State AtOrIdentity(const Op& op, std::uint64_t i) const {
     if (i >= count_) return op.Identity();
     return With([&](const auto& items) { return items.At(op, i); });

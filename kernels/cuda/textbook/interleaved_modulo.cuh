@@ -12,7 +12,7 @@
 //
 // Teaches: what divergence costs. In every step the active threads are spread over all warps, so all warps
 // run for a half, a quarter, an eighth of their lanes; and `%` by a number that is not known to be a power of
-// two takes some twenty instructions. Bound by: instructions. Order: kept. Neighbouring runs are joined.
+// two takes some twenty instructions. Bound by: instructions. Order: kept. Adjacent runs are joined.
 //
 // Harris's slides assume a multiple of the block's size and read beyond the end of other arrays; the sample
 // pads with 0. Here missing items are the identity.
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads)
   const unsigned t = threadIdx.x;
   cells[t] = input.AtOrIdentity(op, std::uint64_t{blockIdx.x} * kThreads + t);
   __syncthreads();
-#pragma unroll 1  // unrolled, the modulo would become a mask and the lesson vanish
+#pragma unroll 1  // if unrolled, the modulo would become a mask and the lesson be lost
   for (unsigned s = 1; s < kThreads; s *= 2) {
     if (t % (2 * s) == 0) cells[t] = op.Combine(cells[t], cells[t + s]);
     __syncthreads();

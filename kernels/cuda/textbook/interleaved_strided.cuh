@@ -9,11 +9,11 @@
 //
 // reduce1 of the toolkit's reduction sample (docs/textbook.md).
 //
-// Teaches: divergence is gone, and bank conflicts have come. In the step s the lanes of a warp touch cells 2s
-// apart; shared memory has 32 banks of 4 bytes, so from s = 16 on (for states of 4 bytes) all lanes want the
-// same bank and are served one after the other.
+// Teaches: divergence is gone, and bank conflicts have taken its place. In the step s the lanes of a warp
+// touch cells 2s apart; shared memory has 32 banks of 4 bytes, so from s = 16 on (for states of 4 bytes) all
+// lanes want the same bank and are served one after the other.
 // Bound by: shared memory.
-// Order: kept. Neighbouring runs are joined.
+// Order: kept. Adjacent runs are joined.
 //
 // Both published forms compute 2 * s * t, as an int, before they know whether the cell exists. Harris's
 // slides assume a multiple of the block's size, and the sample pads with 0; here missing items are the

@@ -8,16 +8,16 @@
 //
 // Published as sumCommMultiBlock with a last-block guard (docs/textbook.md).
 //
-// Teaches: one launch can do without a barrier over the grid, because nobody waits: all blocks but one simply
-// end. And that a flag is not enough: the ticket must release what its block wrote and acquire what the
+// Teaches: one launch can do without a barrier over the grid, because nobody waits: all blocks except one
+// simply end. And a flag is not enough: the ticket must release what its block wrote and acquire what the
 // others did (kernels/cuda/ticket.cuh; PTX ISA, "Memory Consistency Model"). Bound by: memory; then one
 // block's latency over a few hundred partials. Order: not kept.
 //
-// After the threadFenceReduction sample of the CUDA toolkit. Its counter is one for all streams. The last
-// block sets it back to 0 by a store of its own, because its atomicInc wraps one too late, at the number of
-// blocks. And it is not acquired: the last block might read partials from before. Published variants also
-// declare a local variable with the name of the grid's size. Here the ticket wraps to zero by itself, belongs
-// to one stream's workspace, and the grid's size is gridDim.x and nothing else.
+// After the threadFenceReduction sample of the CUDA toolkit. Its counter is shared by all streams. The last
+// block resets it to 0 with a separate store, because its atomicInc wraps one too late, at the number of
+// blocks. And the counter is not acquired: the last block might read partials from before. Published variants
+// also declare a local variable with the name of the grid's size. Here the ticket wraps to zero by itself,
+// belongs to one stream's workspace, and the grid's size is gridDim.x and nothing else.
 #pragma once
 
 #include "kernels/cuda/textbook/grid.cuh"

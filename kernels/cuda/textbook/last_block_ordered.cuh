@@ -3,14 +3,14 @@
 //
 // last_block_ordered: one launch, in array order; the block that finishes last folds the partials.
 //
-// Each block owns one contiguous part of the section, the last one the remainder too, and folds it as
+// Each block owns one contiguous part of the section, the last one including the remainder, and folds it as
 // single_block_ordered does. The block that draws the last ticket folds the partials, in the order of the
-// blocks, by the same scheme.
+// blocks, with the same scheme.
 //
 // Published as sumNoncommMultiBlock (docs/textbook.md).
 //
-// Teaches: order needs contiguous parts, but not that blocks run or finish in order: partial b stands in cell
-// b, whoever wrote it when.
+// Teaches: order needs contiguous parts, but not that blocks run or finish in order: partial b is in cell b,
+// no matter who wrote it and when.
 // Bound by: barriers, two for every block-full.
 // Order: kept.
 //

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sum of int32 as the published reductions have it: the accumulator is 32 bits wide like the elements,
-// and wraps. A request that asks for WRAP gets it, because the low 32 bits are all that such a request is
-// answered. Every other request gets Sum, whose states cannot overflow (docs/adr/0079).
+// The sum of int32 as in the published reductions: the accumulator is 32 bits wide like the elements, and
+// wraps. A request that asks for WRAP gets it, because the low 32 bits are the whole result of that request.
+// Every other request gets Sum, whose states cannot overflow (docs/adr/0079).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct NaturalSum {
   WARPFOLD_FN State Identity() const { return 0; }
 };
 
-// The natural form of a family's operator; void where there is none.
+// The natural form of a family's operator; void if there is none.
 template <class Op>
 struct NaturalOf {
   using type = void;

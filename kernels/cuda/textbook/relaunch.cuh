@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How kernels that leave one partial per block become a whole reduction. Between two launches on a stream
-// everything that the first wrote is visible to the second: the end of a launch is the only barrier over all
-// blocks that needs no care.
+// How kernels that leave one partial per block become a whole reduction. When two launches follow each other
+// on a stream, everything that the first wrote is visible to the second: the end of a launch is the only
+// barrier over all blocks that needs no care.
 //
 // A kernel is called as kernel(parameters, Input<Op>, State* partials) and writes partials[blockIdx.x].
 #pragma once
@@ -31,8 +31,8 @@ cudaError_t RelaunchUntilOne(unsigned threads, std::uint64_t items_per_block,
         LaunchKernel<kKernel>({static_cast<unsigned>(blocks), threads}, stream, parameters, input, out);
     if (error != cudaSuccess || blocks == 1) return error;
     input = Input<Op>(partials, blocks);
-    // Behind those of this level, not over them: blocks run in any order, and one that is ahead must not
-    // overwrite what another has yet to read.
+    // The next partials go after those of this level, not over them: blocks run in any order, and one that is
+    // ahead must not overwrite what another has yet to read.
     partials += blocks;
   }
 }

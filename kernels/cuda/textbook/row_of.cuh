@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The textbook's row of one family. cmake generates one source file per family that instantiates it
+// The textbook's row of one family. CMake generates one source file per family that instantiates it
 // (kernels/row.in).
 #pragma once
 
@@ -75,7 +75,7 @@ template <Operator Op>
 inline constexpr LaunchersByOverflow kAllLaunchersOf = {kLaunchersOf<Op>,
                                                         kLaunchersOf<typename NaturalOf<Op>::type>};
 
-// What ReductionPlan::Create refuses is not built.
+// Combinations that ReductionPlan::Create rejects are not built.
 struct Functions {
   static constexpr bool Serves(ElementType type, bool ignore_nan) {
     return !ignore_nan && TextbookServesType(type);
@@ -89,7 +89,7 @@ struct Functions {
   static constexpr const LaunchersByOverflow* kOrdered = &kAllLaunchersOf<Op>;
   template <Operator Op>
   static constexpr const LaunchersByOverflow* kEntrywise = nullptr;
-  // Named, though ServesWhole says that there are none: nvcc looks it up all the same.
+  // This is defined although ServesWhole says that there are none: nvcc looks it up all the same.
   template <class Op>
   static constexpr const LaunchersByOverflow* kLarge = nullptr;
 };

@@ -5,11 +5,11 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// What the textbook serves (algorithm.h). CMake generates a source for each of them.
+// The families that the textbook serves (algorithm.h). CMake generates a source for each of them.
 using Families =
     TypeList<ScalarFamily<Sum>, ScalarFamily<Min>, ScalarFamily<Max>, MatrixFamily<MatrixProduct>>;
 
-// Sources that CMake makes from kernels/row.in define it, one for each family.
+// Sources that CMake generates from kernels/row.in define it, one for each family.
 template <class Family>
 const Row& RowOf();
 

@@ -3,20 +3,20 @@
 //
 // single_block: one block reduces everything.
 //
-// Thread t folds items t, t + B, t + 2B, ... of the section into a register, B being the size of the block;
-// then a tree in shared memory halves the active threads: thread t takes the cell of thread t + size, for
-// size = B/2, ..., 1.
+// Thread t folds items t, t + B, t + 2B, ... of the section into a register, where B is the size of the
+// block; then a tree in shared memory halves the active threads: thread t takes the cell of thread t + size,
+// for size = B/2, ..., 1.
 //
 // Published as sumCommSingleBlock (docs/textbook.md).
 //
 // Teaches: the two phases of every reduction on a GPU, each thread alone and then all together, and why
-// neighbouring threads read neighbouring items (one transaction of memory serves a warp).
+// adjacent threads read adjacent items (one memory transaction serves a warp).
 // Bound by: one multiprocessor's loads in flight, a few per cent of the device's bandwidth.
 // Order: not kept. The threads' strided items interleave, and so do the tree's halves.
 //
 // The usual published form pads with 0, which is wrong for a product or a minimum, counts with int, and skips
 // the barrier after the last step. Here the padding is the operator's identity: a thread without items starts
-// with it and stays there.
+// with it and keeps it.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// The states of all threads of the block, folded; in thread 0. `cells` has room for kThreads states. Others
-// may write to them behind the block's next barrier: until then thread 0 may still read.
+// Returns the states of all threads of the block, folded; in thread 0. `cells` has room for kThreads states.
+// Others may write to them only after the block's next barrier: until then thread 0 may still read.
 template <int kThreads, Operator Op>
 __device__ typename Op::State HalvingTree(const Op& op, const typename Op::State& state,
                                           typename Op::State* cells) {
@@ -44,9 +44,9 @@ __device__ typename Op::State HalvingTree(const Op& op, const typename Op::State
 
 // Items first, first + stride, first + 2 * stride, ..., folded by this thread.
 //
-// Indices are signed, as those of the published forms are. The overflow of a signed index is undefined, so
-// the compiler may count the rounds of the loop before the first, and unrolls it: a thread then asks for
-// sixteen items before it folds the first of them. With unsigned indices it has one load in flight.
+// Indices are signed, like those of the published forms. The overflow of a signed index is undefined, so the
+// compiler may count the rounds of the loop before the first one, and unrolls it: a thread then requests
+// sixteen items before it folds the first of them. With unsigned indices it has only one load in flight.
 template <Operator Op>
 __device__ __forceinline__ typename Op::State FoldStrided(const Op& op, const Input<Op>& input,
                                                           std::int64_t first, std::int64_t stride) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ typename Op::State FoldStrided(const Op& op, const In
   });
 }
 
-// This thread's share of the items, by strides of the whole grid.
+// This thread's share of the items, in strides of the whole grid.
 template <int kThreads, Operator Op>
 __device__ __forceinline__ typename Op::State FoldStridedByGrid(const Op& op, const Input<Op>& input) {
   return FoldStrided(op, input, std::int64_t{blockIdx.x} * kThreads + threadIdx.x,

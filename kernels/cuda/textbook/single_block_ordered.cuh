@@ -4,21 +4,21 @@
 // single_block_ordered: one block reduces everything, in array order.
 //
 // Shared memory has twice as many cells as the block has threads. The lower half holds the states so far, in
-// array order; each round loads the next block-full of items into the upper half and folds neighbours: cell t
-// becomes cell 2t joined with cell 2t + 1, for all t of the lower half at once. Old states move down and new
-// ones arrive above them, so the cells stay in array order. When nothing is left to load, strides 1, 2, 4,
-// ... fold the lower half.
+// array order; each round loads the next block-full of items into the upper half and folds adjacent cells:
+// cell t becomes cell 2t joined with cell 2t + 1, for all t of the lower half at once. Old states move down
+// and new ones arrive above them, so the cells stay in array order. When nothing is left to load, strides 1,
+// 2, 4, ... fold the lower half.
 //
 // Published as sumNoncommSingleBlock (docs/textbook.md).
 //
-// Teaches: associativity alone is enough to run in parallel. Only neighbours are ever joined, left before
-// right, so matrices may be multiplied like this.
-// Bound by: two barriers a round, and one multiprocessor.
+// Teaches: associativity alone is enough to run in parallel. Only adjacent states are ever joined, left
+// before right, so matrices may be multiplied like this.
+// Bound by: two barriers per round, and one multiprocessor.
 // Order: kept.
 //
-// Published forms pad the last round with 0, which multiplies every matrix product to nothing, and fold in
-// place without a barrier between reading a pair and writing over it. Here the padding is the operator's
-// identity and a pair is read by everyone before anyone writes.
+// Published forms pad the last round with 0, which turns every matrix product into zero, and fold in place
+// without a barrier between reading a pair and writing over it. Here the padding is the operator's identity
+// and every thread has read its pair before any thread writes.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,15 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// Items [begin, end), folded in order by the whole block; in every thread. `cells` has room for twice
-// kThreads states, which may be written to again behind the block's next barrier. Indices are signed, as in
+// Returns items [begin, end), folded in order by the whole block; in every thread. `cells` has room for twice
+// kThreads states, which may be written to again after the block's next barrier. Indices are signed, as in
 // FoldStrided (single_block.cuh).
 template <int kThreads, Operator Op>
 __device__ typename Op::State FoldInOrder(const Op& op, const Input<Op>& input, std::int64_t begin,
                                           std::int64_t end, typename Op::State* cells) {
   using State = typename Op::State;
   const int t = threadIdx.x;
-  // Puts a block-full above the states so far, and folds neighbours.
+  // Puts a block-full above the states so far, and folds adjacent cells.
   const auto join = [&](const State& item) {
     cells[kThreads + t] = item;
     __syncthreads();

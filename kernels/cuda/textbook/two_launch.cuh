@@ -3,18 +3,19 @@
 //
 // two_launch: a grid writes one partial per block, and a second launch of one block folds the partials.
 //
-// Each thread strides through the section by the size of the whole grid; each block folds its threads by the
-// tree of single_block. The second launch is the same kernel on the partials.
+// Each thread strides through the section by the size of the whole grid; each block folds its threads' states
+// with the tree of single_block. The second launch is the same kernel on the partials.
 //
 // Published as sumCommMultiBlock, launched twice (docs/textbook.md).
 //
-// Teaches: the end of a launch is a barrier over all blocks, and the only one that costs no thought: the
+// Teaches: the end of a launch is a barrier over all blocks, and the only one that needs no thought: the
 // second launch sees all that the first wrote.
-// Bound by: memory, with sixteen loads of each thread in flight; for small arrays by the second launch.
+// Bound by: memory, with sixteen loads of each thread in flight; for small arrays, the second launch.
 // Order: not kept.
 //
-// The published form sizes the partials by one constant and the second launch by another, and reads partials
-// that no block wrote where the two differ. Here one number, the grid of the first launch, is both.
+// The published form sizes the partials with one constant and the second launch with another, and reads
+// partials that no block wrote if the two differ. Here one number, the grid of the first launch, serves as
+// both.
 #pragma once
 
 #include "kernels/cuda/textbook/relaunch.cuh"

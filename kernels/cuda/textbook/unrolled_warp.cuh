@@ -1,22 +1,22 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// unrolled_warp: the fifth and sixth rung of the ladder (Harris, "Optimizing Parallel Reduction in CUDA",
+// unrolled_warp: the fifth and sixth rungs of the ladder (Harris, "Optimizing Parallel Reduction in CUDA",
 // 2007, kernels 5 and 6).
 //
-// As first_add_on_load, with the size of the block a template parameter, so that the tree unrolls to straight
-// code, and the last 32 states folded by shuffles, without a barrier.
+// Like first_add_on_load, but the size of the block is a template parameter, so that the tree unrolls to
+// straight-line code, and the last 32 states are folded with shuffles, without a barrier.
 //
 // reduce4 and reduce5 of the toolkit's reduction sample (docs/textbook.md).
 //
-// Teaches: the compiler removes what it knows. The last warp needs no block barrier, because nobody else is
+// Teaches: the compiler removes what it knows. The last warp needs no block barrier, because no other warp is
 // left, and no shared memory either.
 // Bound by: memory, nearly; what remains is one launch after another for the partials.
 // Order: not kept.
 //
-// In Harris's slides the last warp works in shared memory without any synchronisation, and trusts that its
-// lanes run in step. They have not done so since Volta. The sample shuffles in a tile of 32 lanes, which is
-// what is done here, too.
+// In Harris's slides the last warp works in shared memory without any synchronisation, and relies on its
+// lanes running in step. They have not done so since Volta. The sample shuffles in a tile of 32 lanes, and so
+// does this kernel.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// The states of all threads of the block, folded; in thread 0. `cells` has room for kThreads states.
+// Returns the states of all threads of the block, folded; in thread 0. `cells` has room for kThreads states.
 template <int kThreads, Operator Op>
 __device__ typename Op::State UnrolledTree(const Op& op, typename Op::State state,
                                            typename Op::State* cells) {

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Not an algorithm: what lets those of one warp (warp_shared, warp_shared_once, warp_shared_ordered,
-// warp_shared_padded, warp_shuffle) reduce arrays of any length.
+// Not an algorithm, but a driver that lets the algorithms of one warp (warp_shared, warp_shared_once,
+// warp_shared_ordered, warp_shared_padded, warp_shuffle) reduce arrays of any length.
 //
 // Every warp of the grid owns one contiguous part of the section and goes through it 32 items at a time: the
-// 32 become one by the warp's algorithm, and that one is joined to what came before. Then the first warp
-// folds the warps' results by the same algorithm. A second launch of one block does the same with the blocks'
-// partials. Parts are in the order of warps and blocks, so order survives where the warp's algorithm keeps
-// it.
+// warp's algorithm folds the 32 into one, and that one is joined to what came before. Then the first warp
+// folds the warps' results with the same algorithm. A second launch of one block does the same with the
+// blocks' partials. Parts are in the order of warps and blocks, so the order is kept if the warp's algorithm
+// keeps it.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// Fold: has kCells, how many shared cells a warp needs, and Fold(op, state, cells), which returns, in every
-// lane, the states of the 32 lanes of the calling warp, folded. Cells beyond the lanes' own are padding,
-// which the driver has set to the identity.
+// Fold has kCells, the number of shared cells that a warp needs, and Fold(op, state, cells), which returns,
+// in every lane, the states of the 32 lanes of the calling warp, folded. Cells beyond the lanes' own are
+// padding, which the driver has set to the identity.
 template <class Fold, Operator Op, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     WarpDriverKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials) {
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads)
   State* cells = nullptr;
   if constexpr (Fold::kCells > 0) {
     cells = SharedCells<State, kWarps * Fold::kCells>() + warp * Fold::kCells;
-    // No barrier follows: a fold has one between what lanes write and what others read.
+    // No barrier follows: a fold has one between the writes of lanes and the reads of others.
     for (int cell = kLanes + lane; cell < Fold::kCells; cell += kLanes) cells[cell] = op.Identity();
   }
 

@@ -4,17 +4,17 @@
 // warp_first: what the ladder became once lanes could read each other's registers (Luitjens, "Faster Parallel
 // Reductions on Kepler", 2014).
 //
-// Grid-stride accumulation; then each warp folds its lanes by shuffles, one round through shared memory hands
-// the warps' results to the first warp, and that folds them by shuffles. One more launch of one block folds
-// the partials.
+// Grid-stride accumulation; then each warp folds its lanes with shuffles, one round through shared memory
+// passes the warps' results to the first warp, and that warp folds them with shuffles. One more launch of one
+// block folds the partials.
 //
 // reduce7 of the toolkit's reduction sample (docs/textbook.md).
 //
 // Teaches: the tree with one barrier and a cell per warp, instead of a cell per thread and a barrier per
-// step. Bound by: memory. Order: not kept, because of the strides; the shuffles would keep it.
+// step. Bound by: memory. Order: not kept, because of the strides; the shuffles alone would keep it.
 //
 // Luitjens's shuffles have no masks, without which they no longer compile, and lanes without a warp have 0
-// whatever the operator. The sample's have masks, but its last ones also read lanes that are not in them.
+// whatever the operator is. The sample's have masks, but its last ones also read lanes that are not in them.
 // Here all lanes take part in each, and those without a warp have the identity.
 #pragma once
 

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warp_shared: a warp folds 32 states in shared memory, by halving steps, each behind its condition.
+// warp_shared: a warp folds 32 states in shared memory, in halving steps, each with its own condition.
 //
-// Cell l takes cell l + step, for step = 16, 8, 4, 2, 1; then cell 0 has all. Lanes below the step work, and
-// the others wait.
+// Cell l takes cell l + step, for step = 16, 8, 4, 2, 1; then cell 0 has the result. Lanes below the step
+// work, and the others wait.
 //
 // Published as sumCommSingleWarp, conditional (docs/textbook.md).
 //
-// Teaches: inside a warp no block barrier is needed, but lanes are not in step by nature. Since Volta each
-// has its own program counter, and only __syncwarp() makes one lane's write visible to the next lane's read.
+// Teaches: inside a warp no block barrier is needed, but lanes are not in step by themselves. Since Volta
+// each has its own program counter, and only __syncwarp() makes one lane's write visible to the next lane's
+// read.
 // Bound by: latency of shared memory, two accesses for each of five steps.
 // Order: not kept. The first step joins cells 0 and 16.
 //
@@ -26,7 +27,7 @@ template <class State>
 struct WarpSharedFold {
   static constexpr int kCells = kLanes;
 
-  // The whole warp calls it, on kCells cells of its own. Returns the folded states in every lane.
+  // The whole warp calls this, on its own kCells cells. Returns the folded states in every lane.
   template <Operator Op>
   static __device__ State Fold(const Op& op, const State& state, State* cells) {
     const int lane = threadIdx.x % kLanes;

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warp_shared_once: a warp folds 32 states in shared memory, by halving steps behind a single condition.
+// warp_shared_once: a warp folds 32 states in shared memory, in halving steps with a single condition.
 //
 // Half of the lanes take part in every step, the others in none. From the second step on, lanes beyond the
 // step join cells too: nobody reads what they compute, and their reads stay below cell 24.
 //
 // Published as sumCommSingleWarp, once-conditional (docs/textbook.md).
 //
-// Teaches: a condition can be asked once if too much work is harmless. The price is a second synchronisation
-// in each step, since a lane that works in vain overwrites a cell that another lane still has to read. Bound
-// by: latency of shared memory, two accesses for each of five steps. Order: not kept.
+// Teaches: a condition can be tested once if superfluous work is harmless. The price is a second
+// synchronisation in each step, since a lane that works in vain overwrites a cell that another lane still has
+// to read. Bound by: latency of shared memory, two accesses for each of five steps. Order: not kept.
 //
-// The published form has no synchronisation and relies on volatile cells instead, as that of warp_shared.
+// The published form has no synchronisation and relies on volatile cells instead, like that of warp_shared.
 #pragma once
 
 #include "kernels/cuda/textbook/block.cuh"
@@ -25,7 +25,7 @@ struct WarpSharedOnceFold {
   static constexpr int kCells = kLanes;
   static constexpr unsigned kLowerHalf = 0x0000ffffu;
 
-  // The whole warp calls it, on kCells cells of its own. Returns the folded states in every lane.
+  // The whole warp calls this, on its own kCells cells. Returns the folded states in every lane.
   template <Operator Op>
   static __device__ State Fold(const Op& op, const State& state, State* cells) {
     const int lane = threadIdx.x % kLanes;

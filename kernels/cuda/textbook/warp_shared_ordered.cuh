@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warp_shared_ordered: a warp folds 32 states in shared memory, in order, by doubling steps, each behind its
-// condition.
+// warp_shared_ordered: a warp folds 32 states in shared memory, in order, in doubling steps, each with its
+// own condition.
 //
-// After the steps 1, 2, 4, 8, 16 every cell whose index is a multiple of 2, 4, 8, 16, 32 holds the run of so
-// many states that starts at it: each step joins such a run with its right neighbour.
+// After the steps 1, 2, 4, 8, 16 every cell whose index is a multiple of 2, 4, 8, 16, 32 holds the run of
+// that length that starts at it: each step joins such a run with its right neighbour.
 //
 // Published as sumNoncommSingleWarp (docs/textbook.md).
 //
-// Teaches: turning the steps of warp_shared around is all that order costs.
+// Teaches: reversing the steps of warp_shared is all that order costs.
 // Bound by: latency of shared memory, two accesses for each of five steps. Order: kept.
 //
 // The published form relies on volatile instead of __syncwarp().
@@ -24,7 +24,7 @@ template <class State>
 struct WarpSharedOrderedFold {
   static constexpr int kCells = kLanes;
 
-  // The whole warp calls it, on kCells cells of its own. Returns the folded states in every lane.
+  // The whole warp calls this, on its own kCells cells. Returns the folded states in every lane.
   template <Operator Op>
   static __device__ State Fold(const Op& op, const State& state, State* cells) {
     const int lane = threadIdx.x % kLanes;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warp_shared_padded: a warp folds 32 states in shared memory, in order, by doubling steps without a
+// warp_shared_padded: a warp folds 32 states in shared memory, in order, in doubling steps without a
 // condition.
 //
 // After the steps 1, 2, 4, 8, 16 cell l holds the run of 2, 4, 8, 16, 32 states that starts at l. Every lane
@@ -9,12 +9,12 @@
 //
 // Published as sumNoncommSingleWarpPadded (docs/textbook.md).
 //
-// Teaches: without conditions there is nothing to diverge, and the padding pays for it. On the way each
-// suffix of the warp is computed: it is half a scan (Hillis and Steele, "Data Parallel Algorithms", 1986).
+// Teaches: without conditions there is nothing to diverge, and the padding pays for it. On the way every
+// suffix of the warp is computed: this is half a scan (Hillis and Steele, "Data Parallel Algorithms", 1986).
 // Bound by: latency of shared memory, two accesses for each of five steps. Order: kept.
 //
 // The published form relies on volatile instead of two __syncwarp() in each step, and pads with 0 whatever
-// the operator.
+// the operator is.
 #pragma once
 
 #include "kernels/cuda/textbook/block.cuh"
@@ -27,7 +27,7 @@ struct WarpSharedPaddedFold {
   static constexpr int kPadding = kLanes / 2;
   static constexpr int kCells = kLanes + kPadding;
 
-  // The whole warp calls it, on kCells cells of its own, of which those behind the lanes' are the identity.
+  // The whole warp calls this, on its own kCells cells; those after the lanes' cells are the identity.
   // Returns the folded states in every lane.
   template <Operator Op>
   static __device__ State Fold(const Op& op, const State& state, State* cells) {

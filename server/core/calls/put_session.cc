@@ -84,10 +84,10 @@ void PutSession::OnNotDelivered() {
 
 void PutSession::Release() {
   ArraySession::Release();
-  // A client may take its time over the answer.
+  // A client may take a long time to read the answer.
   v1::PutArrayHeader().Swap(&parsed_header_);
   v1::PutArrayHeader().Swap(&header_);
-  // Not destroyed: this may be the writer's own call of its listener.
+  // It is not destroyed: this may be the writer's own call of its listener.
   if (writer_.has_value()) writer_->Release();
   array_.reset();
 }

@@ -21,7 +21,7 @@
 namespace warpfold::server {
 namespace {
 
-// The state of a named algorithm is not canonical: it must be that of the whole array, and not leave.
+// The state of a named algorithm is not canonical: it must be that of the whole array, and must not be sent.
 absl::Status CheckNoStripe(const v1::ReduceHeader& header) {
   const auto refuse = [](const char* field, absl::string_view what) {
     return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
@@ -85,10 +85,10 @@ absl::StatusOr<ArraySession::Need> ReduceArraySession::OnEnd() {
 
 void ReduceSession::Release() {
   ArraySession::Release();
-  // A client may take its time over the answer.
+  // A client may take a long time to read the answer.
   v1::ReduceHeader().Swap(&parsed_header_);
   v1::ReduceHeader().Swap(&header_);
-  // Not destroyed: this may be the reducer's own call of its listener.
+  // It is not destroyed: this may be the reducer's own call of its listener.
   if (reducer_ != nullptr) reducer_->Release();
 }
 
@@ -199,13 +199,13 @@ absl::Status ReduceSession::CheckPlace(const kernels::ReductionPlan& reduction) 
 }
 
 absl::StatusOr<std::string> ReduceSession::Response() {
-  // An answer of one or a few values needs no other memory.
+  // An answer with one or a few values needs no other memory.
   alignas(std::max_align_t) std::array<char, 1024> block;
   google::protobuf::ArenaOptions options;
   options.initial_block = block.data();
   options.initial_block_size = block.size();
   google::protobuf::Arena arena(options);
-  // ReduceResponse and ReduceArrayResponse have the same one field.
+  // ReduceResponse and ReduceArrayResponse have the same single field.
   auto& response = *google::protobuf::Arena::CreateMessage<v1::ReduceResponse>(&arena);
   if (absl::Status status = FillResult(response.mutable_reduction()); !status.ok()) return status;
   return response.SerializeAsString();

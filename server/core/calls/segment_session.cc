@@ -69,7 +69,7 @@ absl::StatusOr<SegmentSession::StreamMessage> SegmentSession::Parse(ByteSlices m
 }
 
 absl::StatusOr<ArraySession::Need> SegmentSession::OnEnd() {
-  // No commit says whether all lengths have come.
+  // There is no commit that says whether all lengths have come.
   if (reducer_ != nullptr && is_elsewhere() && !header_.has_segment_length()) {
     absl::Status status = CheckCounts(header_.reference().element_count(), header_.expected_segment_count());
     if (!status.ok()) return status;
@@ -214,7 +214,7 @@ absl::Status SegmentSession::Announce(std::uint64_t length) {
   return absl::OkStatus();
 }
 
-// Whether what was announced fits the numbers of elements and segments that came.
+// Whether what was announced matches the numbers of elements and segments that came.
 absl::Status SegmentSession::CheckCounts(std::uint64_t elements, std::uint64_t segments) const {
   if (announced_segments_ != segments) {
     return Mismatch(is_elsewhere() ? "expected_segment_count" : "commit.segment_count", segments,
@@ -282,11 +282,11 @@ absl::StatusOr<std::string> SegmentSession::Response() {
 
 void SegmentSession::Release() {
   ArraySession::Release();
-  // A client may take its time over the answer.
+  // A client may take a long time to read the answer.
   v1::ReduceSegmentsHeader().Swap(&parsed_header_);
   v1::ReduceSegmentsHeader().Swap(&header_);
   v1::SegmentLengths().Swap(&parsed_lengths_);
-  // Not destroyed: this may be the reducer's own call of its listener.
+  // It is not destroyed: this may be the reducer's own call of its listener.
   if (reducer_ != nullptr) reducer_->Release();
 }
 

@@ -8,8 +8,8 @@
 namespace warpfold::server {
 namespace {
 
-// Towards the end of an array slots are filled to no less than this part of them: each start costs the host
-// some 20 us.
+// Towards the end of an array, slots are filled to at least their capacity divided by this: each start costs
+// the host some 20 us.
 constexpr std::uint64_t kSmallestSlots = 8;
 
 }  // namespace
@@ -127,8 +127,8 @@ bool ArrayReducer::StartFilling() {
   return true;
 }
 
-// Half of the rest from two slots on, in whole leaves, and at last all of it. Where a slot is reduced within
-// Start nothing is left to do anyway; where an algorithm is named the bits depend on the cut.
+// Half of the rest from two slots on, in whole leaves, and finally all of it. If a slot is reduced within
+// Start, nothing is left to do anyway; if an algorithm is named, the bits depend on the cut.
 std::size_t ArrayReducer::BytesToFill(const kernels::Slot& slot) const {
   const std::uint64_t leaf = reduction().leaf_bytes();
   const std::uint64_t capacity = slot.Capacity(reduction()) * reduction().element_bytes();
@@ -154,7 +154,7 @@ absl::Status ArrayReducer::Start(SlotFill fill) {
     const DeviceCalls::Scope call(pool_.device_calls());
     started = fill.Start(reduction(), next_element());
   }
-  // Work that a CPU has not ended within Start goes on for long, and polling for its end would take a core.
+  // Work that a CPU has not finished within Start takes long, and polling for its end would occupy a core.
   const absl::Duration poll = fill.slot()->EndsInStart() ? absl::ZeroDuration() : PollForFetched(bytes);
   return Started(fill.slot(), bytes / reduction().element_bytes(), std::move(started),
                  {.memory = fill.TakeOwners(), .poll = poll});

@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reduces an array that arrives in pieces, by way of a shard's slots.
+// Reduces an array that arrives in pieces, using a shard's slots.
 //
-// Bytes are copied once, into a slot's staging buffer, or not at all, where the device reads them in the
-// messages (slot_fill.h). A full slot is started and the next one fills, so that the device works while bytes
-// arrive. Nothing blocks: Append takes what there is room for, and the listener hears when there is room
-// again. Between two messages the reducer holds its partial state, less than a leaf
-// of bytes, and a slot that others may call in (slot_pool.h). Where the array's size is known, slots get
-// smaller towards its end, so that little is left to do for the device when the last bytes come. An array
-// that stays below the crossover, or has no more than a leaf, never sees a slot, and where it comes in one
-// piece it is reduced where it lies. Where the reduction names an algorithm there is no crossover, and the
-// last bytes take a slot, too: the device reduces every element.
+// Bytes are copied once, into a slot's staging buffer, or not at all if the device reads them in the messages
+// (slot_fill.h). A full slot is started and the next one fills, so that the device works while bytes arrive.
+// Nothing blocks: Append takes what there is room for, and the listener is called when there is room again.
+// Between two messages the reducer holds its partial state, less than a leaf of bytes, and a slot that others
+// may revoke (slot_pool.h). If the array's size is known, slots get smaller towards its end, so that little
+// is left to do for the device when the last bytes come. An array that stays below the crossover, or has no
+// more than a leaf, never uses a slot, and if it comes in one piece it is reduced where it lies. If the
+// reduction names an algorithm, there is no crossover, and the last bytes take a slot, too: the device
+// reduces every element.
 //
-// Threads: the shard's only. After an error only the destructor may follow.
+// Threads: only the shard's. After an error only the destructor may follow.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   // UNAVAILABLE (DEVICE_LOST).
   absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   bool waits_for_slot() const override { return SlotReducer::waits_for_slot(); }
-  // The slot that is being filled may be revoked.
+  // From now on the slot that is being filled may be revoked.
   absl::Status Pause() override;
 
   // To be called when all bytes, a whole number of elements, have been appended.
@@ -76,8 +76,8 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   const std::uint64_t crossover_bytes_;
   const std::uint64_t end_element_;  // as far as is known
   std::vector<std::byte> held_;      // bytes from next_element() on, before those in fill_
-  // The first bytes of an array below the crossover, instead of in held_, while nothing else has come. They
-  // stay in their message, which is held for no longer than until the client is waited for.
+  // The first bytes of an array below the crossover, which are here instead of in held_ while nothing else
+  // has come. They stay in their message, which is held only until the client is waited for.
   ByteSlice lent_;
   std::shared_ptr<const void> lender_;
   bool uses_slots_;  // the array has reached the crossover

@@ -70,7 +70,7 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::PutCompleteSegments(
   return taken;
 }
 
-// False where there is no room for it.
+// False if there is no room for it.
 absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
   if (!cursor_.HasNext()) {
     return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadLengths,
@@ -107,7 +107,7 @@ void ArraySegmentReducer::BeginLong(std::uint64_t bytes) {
 absl::StatusOr<std::size_t> ArraySegmentReducer::Put(ByteSlice bytes,
                                                      const std::shared_ptr<const void>& owner) {
   if (long_ != nullptr) return long_->Append(bytes, owner);
-  // The slot has room for the segment's bytes: it can only be full since it has kMaxPieces pieces.
+  // The slot has room for the segment's bytes: it can only be full because it has kMaxPieces pieces.
   if (batch_.has_value() && batch_->fill.is_full()) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
@@ -175,7 +175,7 @@ bool ArraySegmentReducer::StartFilling() {
   return true;
 }
 
-// Starts the slot on its complete segments, and keeps the bytes of the one that is not.
+// Starts the slot on its complete segments, and keeps the bytes of the incomplete one.
 absl::Status ArraySegmentReducer::StartFilled() {
   Batch filled = *std::exchange(batch_, std::nullopt);
   SlotFill& fill = filled.fill;

@@ -5,11 +5,11 @@
 //
 // A slot is filled with segments, one after the other (slot_fill.h says which bytes are copied). It is
 // started when the next segment would not find room in it, as a whole or with its results. A slot that waits
-// for the client may be called in (slot_pool.h): its whole segments are started, and the bytes of the one
-// that is not whole are kept on the side until there is a slot again. They are kMaxHeldBytes at most: a
-// longer segment is reduced as an array of its own (docs/adr/0129).
+// for the client may be revoked (slot_pool.h): its complete segments are started, and the bytes of the
+// incomplete one are held elsewhere until there is a slot again. These are at most kMaxHeldBytes: a longer
+// segment is reduced as a separate array (docs/adr/0129).
 //
-// Threads: the shard's only. After an error only Release and the destructor may follow.
+// Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
 
 #include <cstddef>
@@ -28,12 +28,12 @@ namespace warpfold::server {
 
 class ArraySegmentReducer : public SegmentReducer, public ArraySink {
  public:
-  // As SegmentReducer's. Without `segment_length` all lengths are announced.
+  // As for SegmentReducer. Without `segment_length` all lengths are announced.
   ArraySegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                       std::optional<std::uint64_t> segment_length, std::function<void()> listener);
   ~ArraySegmentReducer() override { Release(); }
 
-  // UNAVAILABLE (DEVICE_LOST). INVALID_ARGUMENT (BAD_LENGTHS) for bytes that no length cuts.
+  // UNAVAILABLE (DEVICE_LOST). INVALID_ARGUMENT (BAD_LENGTHS) for bytes that belong to no announced segment.
   absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   bool waits_for_slot() const override {
     return long_ != nullptr ? long_->waits_for_slot() : pool_.Waits(*this);
@@ -41,9 +41,9 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   absl::Status Pause() override;
   std::uint64_t held_bytes() const override { return held_.size(); }
 
-  // Reduces the announced segments without elements that come next.
+  // Reduces the next announced segments, as long as they have no elements.
   absl::StatusOr<bool> PlaceLengths() override;
-  // The last segment must be whole.
+  // The last segment must be complete.
   absl::StatusOr<bool> TryFinish() override;
   void Release() override;
 
@@ -54,7 +54,7 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
     std::uint64_t most_segments;              // as MostSegments says
     std::size_t complete_bytes = 0;           // of complete segments
     std::uint64_t segments = 0;               // complete ones
-    std::vector<std::uint64_t> lengths = {};  // theirs, where they differ
+    std::vector<std::uint64_t> lengths = {};  // theirs, if they differ
 
     std::size_t free_bytes() const { return fill.capacity() - fill.bytes(); }
   };
@@ -62,9 +62,9 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   void OnSlotWanted() override;
 
   // Takes the next segments that are complete in these bytes, as far as the batch has room, all at once: the
-  // device then reads as many pieces as the rows came in slices, and not as many as there are rows. Returns
-  // their bytes: 0 also where it took only segments without elements. The next segment after that has to be
-  // begun by BeginSegment.
+  // device then reads one piece for each slice in which the rows came, instead of one for each row. Returns
+  // their number of bytes: 0 also if it took only segments without elements. The segment after them must be
+  // begun with BeginSegment.
   absl::StatusOr<std::size_t> PutCompleteSegments(ByteSlice bytes, const std::shared_ptr<const void>& owner);
   absl::StatusOr<bool> BeginSegment();
   absl::StatusOr<std::size_t> Put(ByteSlice bytes, const std::shared_ptr<const void>& owner);

@@ -21,7 +21,7 @@ class ArraySink {
   // unchanged for as long as `owner` is held, so that the sink may hold `owner` instead of copying them;
   // without an owner it copies them.
   virtual absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) = 0;
-  // Whether it takes no more bytes until a slot is free.
+  // Whether the sink takes no more bytes until a slot is free.
   virtual bool waits_for_slot() const = 0;
   // Tells the sink that no more bytes are available for now, so that its slot may be revoked.
   virtual absl::Status Pause() = 0;

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes an array that arrives in pieces to memory of the device, by way of a shard's slots: as ArrayReducer,
-// but what a slot does is a copy.
+// Writes an array that arrives in pieces to memory of the device, using a shard's slots: like ArrayReducer,
+// but the work of a slot is a copy.
 //
-// Threads: the shard's only. After an error only Release and the destructor may follow.
+// Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class ArrayWriter : public ArraySink, private SlotPool::Holder {
       : Holder(slots.party), pool_(slots.pool), memory_(std::move(memory)), listener_(std::move(listener)) {}
   ~ArrayWriter() override { Release(); }
 
-  // UNAVAILABLE (DEVICE_LOST). No more than memory has room for.
+  // UNAVAILABLE (DEVICE_LOST). No more bytes than the memory has room for.
   absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   bool waits_for_slot() const override { return pool_.Waits(*this); }
   absl::Status Pause() override;
@@ -38,7 +38,7 @@ class ArrayWriter : public ArraySink, private SlotPool::Holder {
   // To be called when all bytes have been appended. True once they are in the memory.
   absl::StatusOr<bool> TryFinish();
 
-  // Gives back what it holds; what the device still copies is not waited for.
+  // Gives back what it holds, without waiting for copies that the device is still making.
   void Release();
 
   // The error that the pool reported, if any.

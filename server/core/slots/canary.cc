@@ -22,7 +22,7 @@ kernels::ReductionPlan SumOfDoubles() {
   return kernels::ReductionPlan::Create(spec).value();
 }
 
-// Numbers of which none can be left out, taken for another, or added in another order unseen.
+// Numbers none of which can be left out, mistaken for another, or added in a different order unnoticed.
 std::vector<double> Numbers(std::uint64_t count) {
   std::vector<double> numbers(count);
   for (std::uint64_t i = 0; i < count; ++i) numbers[i] = 1.0 / static_cast<double>(i + 1);
@@ -80,7 +80,7 @@ void Canary::Judge(const absl::StatusOr<kernels::SlotResult>& result) {
     return device_.Lose(
         absl::StrCat("the device failed in a trial while it was idle: ", result.status().message()));
   }
-  // States are not compared byte by byte: in memory they have gaps, which may hold anything.
+  // States are not compared byte by byte: in memory they have gaps, which may contain anything.
   if (BitsOf(*result->state) != expected_bits_) {
     device_.Lose("the device gave a wrong result in a trial while it was idle");
   }

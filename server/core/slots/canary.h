@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Starts a tiny reduction on each device now and then while nobody uses a shard's slots, and compares its
-// result with the host's: so a device that has failed is found before the next client meets it. The reduction
-// has the same deadline as what a client starts.
+// result with the host's: so a failed device is found before the next client uses it. The reduction has the
+// same deadline as one that a client starts.
 //
-// Threads: the shard's only.
+// Threads: only the shard's.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ class Canary : private SlotPool::Holder {
  public:
   static constexpr absl::Duration kInterval = absl::Seconds(5);
 
-  // `pool` and `device`, which hears of failures, must outlive it. Made at `now`.
+  // `pool` and `device`, which is notified of failures, must outlive it. `now` is the time of construction.
   Canary(SlotPool& pool, DeviceHealth& device, absl::Time now);
   ~Canary() override { pool_.Leave(*this); }
   Canary(const Canary&) = delete;

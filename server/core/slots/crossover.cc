@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t kMeasuredBytes = 16 << 10;
 constexpr int kRepetitions = 3;
-// These shapes are measured: scalars, and of operators over whole matrices rows of two, square matrices of
-// the dimensions for which the host has a loop of its own, and 16 x 16 for all others.
+// These shapes are measured: scalars and, for operators over whole matrices, rows of two, square matrices of
+// the dimensions for which the host has its own loop, and 16 x 16 for all others.
 constexpr kernels::ElementShape kScalars[] = {{}};
 constexpr kernels::ElementShape kMatrices[] = {{1, 2}, {1, 1}, {2, 2}, {3, 3}, {4, 4},
                                                {5, 5}, {6, 6}, {7, 7}, {8, 8}, {16, 16}};
@@ -34,7 +34,7 @@ std::vector<std::byte> MeasuredNumbers(std::uint64_t bytes) {
 
 absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const Clock& clock) {
   Crossovers crossovers;
-  // simt is slower than the CPU at any size, but whoever asks for it wants its kernels to run.
+  // simt is slower than the CPU at any size, but anybody who asks for it wants its kernels to run.
   if (backend.name() == "cpu" || backend.name() == "simt" || backend.slots().empty()) return crossovers;
   WarmUp& warm_up = crossovers.warm_up_;
   int device = 0;
@@ -125,7 +125,7 @@ absl::Status Crossovers::MeasureOne(const kernels::ReductionPlan& reduction, ker
 }
 
 std::uint64_t Crossovers::BytesFor(const kernels::ReductionPlan& reduction) const {
-  // On the host the operators take their times one after the other; on the device they overlap with the copy.
+  // On the host the operators run one after the other; on the device they overlap with the copy.
   double times = 0;
   for (std::size_t op = 0; op < reduction.operators().size(); ++op) {
     const auto found = bytes_.find(KeyOf(reduction, op));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Up to which size the host reduces an array sooner than a slot's round trip does: for each operator and
-// type, since a float32 sum is a hundred times as fast on the host as a logsumexp, but not on a GPU.
+// The size up to which the host reduces an array faster than a slot's round trip: for each operator and type,
+// since on the host a float32 sum is a hundred times as fast as a logsumexp, but not on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -38,27 +38,26 @@ class Crossovers {
   Crossovers() = default;
 
   // Runs every operator over every type that it takes, on a slot of each device of a backend that nobody uses
-  // yet and on the host: so it also loads the kernels that first calls would wait for, and then those of all
-  // other kinds of calls (warm_up.h). What is measured is of the first device; others are alike. Does nothing
-  // on the CPU backend.
-  // Where the slot fails, its error: a device that cannot reduce an array now should not be waited for by
-  // users. UNAVAILABLE (DEVICE_LOST) where it does not end, and then nothing may wait for it.
+  // yet, and on the host: so it also loads the kernels that first calls would wait for, and then those of all
+  // other kinds of calls (warm_up.h). The first device is measured; the others are alike. Does nothing on the
+  // CPU backend. If a slot fails, returns its error: users should not wait for a device that cannot reduce an
+  // array now. UNAVAILABLE (DEVICE_LOST) if a slot does not finish, and then nothing may wait for it.
   static absl::StatusOr<Crossovers> Measure(kernels::Backend& backend, const Clock& clock);
 
-  // Arrays of fewer bytes are better reduced on the host. 0 where nothing was measured.
+  // Arrays of fewer bytes are better reduced on the host. 0 if nothing was measured.
   std::uint64_t BytesFor(const kernels::ReductionPlan& reduction) const;
 
   const WarmUp& warm_up() const { return warm_up_; }
 
  private:
-  // Operator, element type, and kernels::WholeIndex of the matrices that it takes as a whole, since kernels
-  // have a loop for each; 0 for an operator over scalars, which acts entry by entry on matrices. The last
-  // part says whether there is a modulus: with one, the host divides and is slower than the device.
+  // Operator, element type, and kernels::WholeIndex of the matrices that the operator takes as a whole, since
+  // kernels have a loop for each; 0 for an operator over scalars, which acts entry by entry on matrices. The
+  // last part says whether there is a modulus: with one, the host divides and is slower than the device.
   using Key = std::tuple<std::string, kernels::ElementType, std::uint32_t, bool>;
 
   static Key KeyOf(const kernels::ReductionPlan& reduction, std::size_t op);
   absl::Status MeasureAll(kernels::Slot& slot, const Clock& clock);
-  // Does nothing where there is no such reduction.
+  // Does nothing if there is no such reduction.
   absl::Status MeasureIfAny(const kernels::ReductionSpec& spec, kernels::Slot& slot, const Clock& clock);
   absl::Status MeasureOne(const kernels::ReductionPlan& reduction, kernels::Slot& slot, const Clock& clock);
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the device still works: what the backend says of it, and whether it ends what it begins. A kernel
-// that never ends raises no error, and the container platform's own health checks of the GPU do not see it
-// (docs/adr/0044).
+// Whether the device still works: what the backend says about it, and whether it finishes what it begins. A
+// kernel that never ends raises no error, and the container platform's own health checks of the GPU do not
+// see it (docs/adr/0044).
 //
 // Threads: any.
 #pragma once
@@ -26,10 +26,10 @@ namespace warpfold::server {
 absl::Duration DeviceDeadline(std::uint64_t bytes);
 
 // Waits until a slot that was given `bytes` has finished, but only until their deadline: then UNAVAILABLE
-// (DEVICE_LOST), and nothing may wait for the device. For the time before anybody is served.
+// (DEVICE_LOST), and nothing may wait for the device. For use before anybody is served.
 absl::Status AwaitSlot(kernels::Slot& slot, std::uint64_t bytes, const Clock& clock);
 
-// Whether a thread is in a call to the device, told to another thread.
+// Tells another thread whether a thread is in a call to the device.
 class DeviceCalls {
  public:
   // Marks the thread as being in a call for as long as the Scope lives. To be used on that thread.
@@ -44,8 +44,8 @@ class DeviceCalls {
     DeviceCalls& calls_;
   };
 
-  // How long the thread has been in its call, counted from the first such question that found it there. To be
-  // called often, by one other thread.
+  // How long the thread has been in its call, counted from the first of these queries that found it there. To
+  // be called often, by one other thread.
   absl::Duration LastsFor(absl::Time now);
 
  private:
@@ -62,14 +62,14 @@ class DeviceHealth {
   explicit DeviceHealth(const kernels::Backend& backend) : backend_(backend) {}
 
   // OK, or UNAVAILABLE (DEVICE_LOST) from the first failure on. Then the process must end, and must not wait
-  // for what the device was given.
+  // for the work that the device was given.
   absl::Status fault() const;
 
-  // The device is lost for the reason given, unless it has been already.
+  // The device is lost for the given reason, unless it was lost already.
   void Lose(absl::string_view why);
 
-  // The device is given work of `bytes` bytes, or has done it. Begin returns how many it then has: it may
-  // take them in the order in which they came.
+  // The device is given work of `bytes` bytes, or has done it. Begin returns how many bytes it then has: it
+  // may process them in the order in which they came.
   std::uint64_t Begin(std::uint64_t bytes) { return bytes_ += bytes; }
   void End(std::uint64_t bytes) { bytes_ -= bytes; }
 

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reduces an array that lies in a NamedMemory: nothing is copied to a slot's staging buffer; slots are the
-// device's queues, and take turns with those of other calls. Where the host can read the memory, an array
-// below the crossover never sees a slot. What lies on several devices is reduced by slots of each, where it
-// lies; a leaf of which two devices have a part is brought together by one of them.
+// device's queues, and take turns with those of other calls. If the host can read the memory, an array below
+// the crossover never uses a slot. An array on several devices is reduced by slots of each, where it lies;
+// for a leaf of which two devices have a part, one of them fetches the rest.
 //
-// Threads: the shard's only. After an error only Release and the destructor may follow.
+// Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class MemoryReducer : public SlotReducer {
     std::uint64_t crossover_bytes = 0;  // arrays smaller than this are reduced on the calling thread
   };
 
-  // As SlotReducer's.
+  // As for SlotReducer.
   MemoryReducer(const PartySlots& slots, const Clock& clock, const Options& options,
                 std::function<void()> listener);
   ~MemoryReducer() override { Release(); }

@@ -11,8 +11,8 @@
 namespace warpfold::server {
 namespace {
 
-// The number of starts by which an array on the device is reduced, if results are many, so that those of one
-// are sent while the next one works; but by none for fewer results than these.
+// The number of starts with which an array on the device is reduced if there are many results, so that those
+// of one are sent while the next one works; but there is no start for fewer results than these.
 constexpr std::uint64_t kStartsOfManyResults = 4;
 constexpr std::uint64_t kMinResultBytes = 128 << 10;
 
@@ -47,7 +47,7 @@ absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
   return status_.ok() ? absl::StatusOr<bool>(true) : status_;
 }
 
-// As many segments as it takes, at least one.
+// Starts the slot on as many segments as it takes, at least one.
 absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::MemoryPart& from,
                                          std::uint64_t most_elements) {
   const std::uint64_t most_segments = MostSegments(*slot);

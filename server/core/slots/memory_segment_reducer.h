@@ -4,7 +4,7 @@
 // Reduces the segments of an array that lies in a NamedMemory: slots are the device's queues, and nothing is
 // copied to their staging buffers.
 //
-// Threads: the shard's only. After an error only Release and the destructor may follow.
+// Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class MemorySegmentReducer : public SegmentReducer {
     std::uint64_t element_count = 0;  // of all segments
   };
 
-  // As SegmentReducer's.
+  // As for SegmentReducer.
   MemorySegmentReducer(const PartySlots& slots, const Clock& clock, const Options& options,
                        std::function<void()> listener);
   ~MemorySegmentReducer() override { Release(); }
@@ -43,7 +43,8 @@ class MemorySegmentReducer : public SegmentReducer {
   bool HasNext() const;
   absl::Status Start(kernels::Slot* slot, const kernels::MemoryPart& from, std::uint64_t most_elements);
   absl::Status StartLong();
-  // How many segments of one length a start takes at most, so that there are several if results are many.
+  // The most segments of one length that a start takes, so that there are several starts if there are many
+  // results.
   std::uint64_t SegmentsOfStart() const;
   std::uint64_t NextByte() const;
 

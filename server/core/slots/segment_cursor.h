@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the segments of an array end: all after the same number of elements, or as announced lengths say.
+// Where the segments of an array end: all after the same number of elements, or as given by announced
+// lengths.
 //
 // Threads: one.
 #pragma once
@@ -35,7 +36,7 @@ class SegmentCursor {
   void Pass() {
     if (!length_.has_value()) ++next_;
   }
-  // There is nothing more to cut.
+  // There is nothing left to cut.
   void Forget() {
     announced_ = {};
     next_ = 0;

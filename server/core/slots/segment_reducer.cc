@@ -10,8 +10,8 @@
 namespace warpfold::server {
 namespace {
 
-// Long segments that are reduced at once: so many that the next one's bytes need not wait for the last one's
-// results.
+// How many long segments are reduced at once: enough that the next one's bytes need not wait for the last
+// one's results.
 constexpr std::ptrdiff_t kMaxLongs = 4;
 
 }  // namespace
@@ -40,7 +40,7 @@ std::string SegmentReducer::TakeMessage() {
 void SegmentReducer::Release() {
   pool_.Leave(*this);
   for (Pending& pending : pending_) {
-    // Not destroyed: this may be its own call of its listener.
+    // It is not destroyed: this may be its own call of its listener.
     if (pending.reducer != nullptr) pending.reducer->Release();
     pending.messages = {};
   }
@@ -49,7 +49,7 @@ void SegmentReducer::Release() {
 }
 
 bool SegmentReducer::HasRoom() const {
-  // What a start may have at most (MostSegments).
+  // The most that a start may have (MostSegments).
   const std::uint64_t next = pool_.slot_bytes() / kernels::kSegmentResultShare;
   const bool fits = message_bytes_ + next <= WaitingResultBytes(pool_.slot_bytes());
   return fits && std::count_if(pending_.begin(), pending_.end(),
@@ -93,7 +93,7 @@ absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::
                                      DeviceWork work) {
   work.segments = true;
   work.bytes = cut.cut.ElementCount() * reduction().element_bytes() * reduction().spec().operators.size();
-  // The device may read lengths until it is done, whatever becomes of the call.
+  // The device may read lengths until it is done, whatever happens to the call.
   work.memory = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
       std::move(work.memory), cut.owner);
   if (absl::Status started = pool_.Started(*this, slot, std::move(status), work); !started.ok()) {
@@ -123,7 +123,7 @@ void SegmentReducer::End(Pending& pending, std::vector<std::string> messages) {
   for (const std::string& message : messages) message_bytes_ += message.size();
   pending.messages = std::move(messages);
   pending.done = true;
-  // Slots finish in any order, but results are sent in that of the segments.
+  // Slots finish in any order, but results are sent in the order of the segments.
   while (!pending_.empty() && pending_.front().done) {
     for (std::string& message : pending_.front().messages) messages_.push_back(std::move(message));
     pending_.pop_front();
@@ -151,8 +151,8 @@ void SegmentReducer::FinishLongs() {
     }
     const std::size_t before = pending_.size();
     FinishLong(pending);
-    // Those that were done are gone, from the front on. This one is among them now, or is the next to be
-    // seen.
+    // Those at the front that were done have been removed. This one is now among them, or is the next to be
+    // visited.
     i -= std::min(i, before - pending_.size());
   }
 }

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all do who reduce segments by way of a shard's slots: start slots on adjacent segments, and make
-// messages of the results, in the order of segments, in whatever order the device finishes. A segment that is
-// longer than what a slot takes, or than may be held, is reduced as an array of its own, by the reducers of
-// arrays.
+// What all reducers of segments that use a shard's slots have in common: they start slots on adjacent
+// segments, and make messages of the results, in the order of segments, in whatever order the device
+// finishes. A segment that is longer than what a slot takes, or than may be held, is reduced as a separate
+// array, by the reducers of arrays.
 //
-// Results that the client has not taken are bounded: with those that are being made, and their errors, they
-// are at most WaitingResultBytes (limits.h).
+// Results that the client has not taken are bounded: including those that are being made, and their errors,
+// they are at most WaitingResultBytes (limits.h).
 //
-// Threads: the shard's only. After an error only Release and the destructor may follow.
+// Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
 
 #include <cstdint>
@@ -40,24 +40,25 @@ class SegmentReducer : protected SlotPool::Holder {
   SegmentReducer(const SegmentReducer&) = delete;
   SegmentReducer& operator=(const SegmentReducer&) = delete;
 
-  // The next segment has `length` elements, whose bytes 64 bits can count.
+  // Announces that the next segment has `length` elements; 64 bits must be able to count its bytes.
   void Announce(std::uint64_t length) { cursor_.Announce(length); }
   std::size_t waiting_lengths() const { return cursor_.waiting(); }
 
-  // Begins the announced segments that need no bytes but those that are there. False if there is no room:
-  // the listener is called when it should be tried again.
+  // Begins the announced segments that need no bytes other than those that are there. False if there is no
+  // room: the listener is called when it should be tried again.
   virtual absl::StatusOr<bool> PlaceLengths() = 0;
 
-  // All has been announced, and all bytes are there. True once all results are messages; otherwise the
-  // listener is called when there is more to do.
+  // To be called when everything has been announced, and all bytes are there. True once all results are
+  // messages; otherwise the listener is called when there is more to do.
   virtual absl::StatusOr<bool> TryFinish() = 0;
 
-  // Messages with results, oldest first. After one has been taken what had no room should be tried again.
+  // Messages with results, oldest first. After one has been taken, operations that had no room should be
+  // tried again.
   bool has_message() const { return !messages_.empty(); }
   std::string TakeMessage();
 
-  // Gives back what it holds; what the device still works on is not waited for. Nothing may follow but the
-  // destructor, which does the same.
+  // Gives back what it holds, without waiting for work that the device is still doing. Only the destructor
+  // may follow, which does the same.
   virtual void Release();
 
   const absl::Status& status() const { return status_; }
@@ -66,21 +67,21 @@ class SegmentReducer : protected SlotPool::Holder {
   std::uint64_t error_count() const { return error_count_; }
 
  protected:
-  // The pool and `clock` must outlive the reducer. `listener` is called when what could not be done for want
-  // of a slot or of room should be tried again, when there are messages, or when status() is an error.
+  // The pool and `clock` must outlive the reducer. `listener` is called when operations that lacked a slot or
+  // room should be tried again, when there are messages, or when status() is an error.
   SegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                  std::optional<std::uint64_t> segment_length, std::function<void()> listener);
 
   // Whether there is room for results of more segments. If not, the listener is called when there is.
   bool AwaitRoom();
-  // A slot to use, of `device` where one is named, or null: then the listener is called when there is one, or
+  // A slot to use, of `device` if one is named, or null: then the listener is called when there is one, or
   // the client must take messages.
   kernels::Slot* TakeSlot(std::optional<int> device = std::nullopt);
 
-  // How many segments one start of the slot may have: all may have errors besides values.
+  // How many segments one start of the slot may have: all of them may have errors besides values.
   std::uint64_t MostSegments(const kernels::Slot& slot) const;
 
-  // The cut of the next segments that a slot is started on, and what keeps the lengths alive.
+  // The cut of the next segments that a slot is started on, and the owner that keeps the lengths alive.
   struct Cut {
     kernels::SegmentCut cut;
     std::shared_ptr<const void> owner = nullptr;
@@ -97,7 +98,8 @@ class SegmentReducer : protected SlotPool::Holder {
   void FinishLongs();
   void OnLongProgress();
 
-  // Whether all that was started is messages by now; otherwise it is waited for.
+  // Whether everything that was started has become messages by now; otherwise the pool is told that this
+  // waits for it.
   bool AllCollected();
 
   const kernels::ReductionPlan& reduction() const { return reduction_; }
@@ -108,10 +110,10 @@ class SegmentReducer : protected SlotPool::Holder {
   const Clock& clock_;
   const std::function<void()> listener_;
   SegmentCursor cursor_;
-  absl::Status status_;  // of what was heard from the pool
+  absl::Status status_;  // as heard from the pool
 
  private:
-  // Adjacent segments that are being reduced: by a slot, or one by a reducer of its own.
+  // Adjacent segments that are being reduced: by a slot, or a single one by its own reducer.
   struct Pending {
     std::uint64_t first_segment = 0;
     kernels::Slot* slot = nullptr;   // null once it is finished
@@ -137,8 +139,8 @@ class SegmentReducer : protected SlotPool::Holder {
   std::uint64_t started_segments_ = 0;
   std::deque<Pending> pending_;       // in the order of segments
   std::deque<std::string> messages_;  // of the segments before those
-  std::uint64_t message_bytes_ = 0;   // of messages_, and of those in pending_, also to be
-  // These reduced long segments, and are finished. Any of them may be calling its listener, so that none is
+  std::uint64_t message_bytes_ = 0;   // of messages_, and of those in pending_, including future ones
+  // These have reduced long segments, and are finished. Any of them may be calling its listener, so none is
   // destroyed before that call is over.
   std::vector<std::unique_ptr<SlotReducer>> finished_;
   bool long_calls_ = false;  // a reducer of a long segment is calling its listener

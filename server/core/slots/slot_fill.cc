@@ -24,7 +24,7 @@ std::size_t SlotFill::Append(ByteSlice bytes, const std::shared_ptr<const void>&
 }
 
 bool SlotFill::IsStaged(ByteSlice piece) const {
-  // Pointers into different objects are ordered by std::less alone.
+  // Only std::less orders pointers into different objects.
   constexpr std::less_equal<> kNotAfter;
   const ByteSlice staging = slot_->staging();
   return kNotAfter(staging.data(), piece.data()) &&
@@ -41,7 +41,8 @@ void SlotFill::Copy(ByteSlice bytes) {
   if (bytes.empty()) return;
   std::byte* const to = slot_->staging().data() + bytes_;
   std::memcpy(to, bytes.data(), bytes.size());
-  // A piece that ends there is staged, too: there are as many bytes in front of it in staging() as it has.
+  // A piece that ends there is staged, too: as many bytes precede it in staging() as are in the pieces before
+  // it.
   const bool is_next = !pieces_.empty() && pieces_.back().data() + pieces_.back().size() == to;
   if (is_next) {
     pieces_.back() = {pieces_.back().data(), pieces_.back().size() + bytes.size()};
@@ -78,14 +79,14 @@ void SlotFill::LetOwnersGo() {
 
 absl::Status SlotFill::Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element) {
   const std::uint64_t elements = bytes_ / reduction.element_bytes();
-  // Bytes that were all copied lie ready in one piece.
+  // If all bytes were copied, they lie in one piece.
   if (owners_.empty()) return slot_->Start(reduction, first_element, elements);
   return slot_->StartPieces(reduction, first_element, elements, pieces_);
 }
 
 absl::Status SlotFill::StartSegments(const kernels::ReductionPlan& reduction,
                                      const kernels::SegmentCut& cut) {
-  // Where the tail was cut off, there may be owners and no bytes: of segments without elements.
+  // If the tail was cut off, there may be owners and no bytes: for segments without elements.
   return owners_.empty() || pieces_.empty() ? slot_->StartSegments(reduction, cut)
                                             : slot_->StartSegmentPieces(reduction, cut, pieces_);
 }

@@ -164,7 +164,7 @@ void SlotPool::Serve() {
     const auto party = parties_.find(turn->party->first);
     party->second.waiters.erase(turn->waiter);
     --waiting_;
-    // The party counts as served even if it takes no slot: otherwise it would be the next one for ever.
+    // The party counts as served even if it takes no slot: otherwise it would remain the next one forever.
     party->second.served = ++given_out_;
     ForgetIfGone(party);
     served_ = holder;
@@ -189,7 +189,7 @@ std::optional<SlotPool::Turn> SlotPool::FindTurn() const {
 
 void SlotPool::Queue(Holder& holder, std::optional<int> device) {
   const auto [party, is_new] = parties_.try_emplace(holder.party());
-  // It may have been forgotten since it was served, so it stands behind those who wait already.
+  // It may have been forgotten since it was served, so it is placed after those who are already waiting.
   if (is_new) party->second.served = ++given_out_;
   party->second.waiters.push_back({.holder = &holder, .device = device});
   ++waiting_;

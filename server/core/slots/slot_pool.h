@@ -9,11 +9,12 @@
 // the device has finished, whatever the client does.
 //
 // Calls belong to parties: the identities of callers, or their hosts. A free slot goes to the party that has
-// the fewest slots, among those to the one that was served longest ago, and there to the call that has waited
-// longest: neither a call that takes slots again and again nor a party with many calls can starve another.
-// A call whose array lies on one of several devices asks for a slot of that device, and waits for no other.
+// the fewest slots, among those to the one that was served longest ago, and within it to the call that has
+// waited longest: neither a call that takes slots again and again nor a party with many calls can starve
+// another. A call whose array lies on one of several devices asks for a slot of that device, and waits only
+// for one of these.
 //
-// Threads: the shard's only.
+// Threads: only the shard's.
 #pragma once
 
 #include <cstddef>
@@ -33,53 +34,54 @@
 
 namespace warpfold::server {
 
-// How long it pays to poll for the end of work on memory of the device, which kernels read at terabytes a
-// second.
+// How long it is worth polling for the end of work on memory of the device, which kernels read at terabytes
+// per second.
 inline constexpr absl::Duration kPollForMemory = absl::Milliseconds(3);
-// The same for bytes that the device fetches from the host, at 20 GB/s where it fetches for another slot,
-// too.
+// The same for bytes that the device fetches from the host, at 20 GB/s if it fetches for another slot, too.
 inline absl::Duration PollForFetched(std::uint64_t bytes) {
   return absl::Microseconds(50) + absl::Nanoseconds(bytes / 20);
 }
 
-// Describes the work that a slot was started on: what the device needs beside the slot, and how the shard
+// Describes the work that a slot was started on: what the device needs besides the slot, and how the shard
 // waits for the end.
 struct DeviceWork {
   std::shared_ptr<const void> memory = nullptr;  // stays alive until the work has ended
-  absl::Duration poll = {};  // how long it pays to poll for the end before a notice of it is asked for
+  absl::Duration poll = {};  // how long to poll for the end before asking for a notice of it
   std::uint64_t bytes = 0;   // how many the device reads, counted for each operator; more may take longer
   bool segments = false;     // the slot was started on segments, not on a range
 };
 
 class SlotPool {
  public:
-  // Who takes slots. The functions are called by Poll and Serve, and OnSlotWanted by other holders' Take.
-  // They may call the pool, but must not destroy the holder.
+  // An object that takes slots. The functions are called by Poll and Serve, and OnSlotWanted by other
+  // holders' Take. They may call the pool, but must not destroy the holder.
   class Holder {
    public:
-    // For whom the slots that it takes count.
+    // The slots that it takes count for this party.
     explicit Holder(std::string party = "") : party_(std::move(party)) {}
     virtual ~Holder() = default;
     const std::string& party() const { return party_; }
-    // A slot is free for this holder, who waited: Take gives it one.
+    // A slot is free for this holder, which was waiting: Take gives it one.
     virtual void OnSlotFree() = 0;
     // Another call needs a slot, and this holder keeps one that is only partly filled: start it now.
     virtual void OnSlotWanted() = 0;
-    // The range that this holder started on `slot` is reduced, or failed. The slot no longer belongs to it.
+    // The range that this holder started on `slot` has been reduced, or has failed. The slot no longer
+    // belongs to it.
     virtual void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) = 0;
-    // As OnSlotFinished, for a slot that was started on segments. The values are valid until the holder calls
-    // the pool, or returns.
+    // Like OnSlotFinished, for a slot that was started on segments. The values are valid until the holder
+    // calls the pool, or returns.
     virtual void OnSegmentsFinished(kernels::Slot*, const absl::StatusOr<kernels::SegmentsResult>&) {}
 
    private:
     const std::string party_;
   };
 
-  // The slots must outlive the pool, and so must `device`, which hears of work that does not end.
+  // The slots must outlive the pool, and so must `device`, which is notified of work that does not end.
   explicit SlotPool(const std::vector<kernels::Slot*>& slots, DeviceHealth* device = nullptr);
 
-  // A slot to fill, the holder's until Start or Return; null if none is free, or if others wait for one: then
-  // OnSlotFree tells when to ask again. With `device`, which must have a slot here, it is one of its slots.
+  // A slot to fill, which belongs to the holder until Start or Return; null if none is free, or if others
+  // wait for one: then OnSlotFree tells when to ask again. With `device`, which must have a slot here, it is
+  // a slot of that device.
   kernels::Slot* Take(Holder& holder, std::optional<int> device = std::nullopt);
 
   // Gives back a slot that was taken but not started.
@@ -91,26 +93,26 @@ class SlotPool {
 
   // To be called when the holder has started its slot, or tried to. `started` is what Start, StartFrom or
   // StartStore returned; Started returns it again. OnSlotFinished reports the end, in the next Poll at the
-  // earliest; until then work.memory stays alive, also if the holder leaves. After an error the slot has
-  // been given back.
+  // earliest; until then work.memory stays alive, even if the holder leaves. After an error the slot has been
+  // given back.
   absl::Status Started(Holder& holder, kernels::Slot* slot, absl::Status started,
                        const DeviceWork& work = {});
 
-  // Whether the holder will hear of a free slot.
+  // Whether the holder will be notified of a free slot.
   bool Waits(const Holder& holder) const;
 
-  // Says that the holder can do nothing until what it started is done.
+  // Says that the holder can do nothing until the work that it started is done.
   void AwaitFinish(const Holder& holder);
 
-  // For how long it is better to Poll than to ask for notices of what somebody waits for, since that mostly
-  // ends sooner than a notice would arrive. None where AskForNotices would ask for nothing.
+  // How long it is better to Poll than to ask for notices of work that somebody waits for, since that mostly
+  // ends before a notice would arrive. None if AskForNotices would ask for nothing.
   std::optional<absl::Duration> PollTime() const;
   // Asks the device for a notice of the end of everything that somebody waits for. To be called before the
   // shard's thread waits.
   void AskForNotices();
 
   // For the holder, right after it has started the slot: if the device has finished within Start, returns the
-  // result and gives the slot back. Nothing while the device works, and where it never finishes so soon.
+  // result and gives the slot back. Nothing while the device works, or if it never finishes so soon.
   std::optional<absl::StatusOr<kernels::SlotResult>> CollectAtOnce(kernels::Slot* slot);
   // The same for a slot that was started on segments. The values are valid until the pool is called.
   std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegmentsAtOnce(kernels::Slot* slot);
@@ -125,18 +127,19 @@ class SlotPool {
   // Declares the device lost if it has worked on a slot for longer than its deadline. To be called often,
   // after Poll.
   void CheckDeadlines(absl::Time now);
-  // Whoever calls a slot must wrap the call in a DeviceCalls::Scope on this. SlotPool wraps its own calls.
+  // Anybody who calls a slot must wrap the call in a DeviceCalls::Scope on this. SlotPool wraps its own
+  // calls.
   DeviceCalls& device_calls() { return device_calls_; }
-  // Hands free slots to waiting holders; where work ends in Start, until it has worked for one of them:
-  // before the next one the shard's thread should look for events.
+  // Gives free slots to waiting holders. If work ends in Start, it stops once it has worked for one of them:
+  // before the next one, the shard's thread should check for events.
   void Serve();
-  // Whether Serve has to go on.
+  // Whether Serve has more to do.
   bool can_serve() const { return FindTurn().has_value(); }
 
   std::size_t size() const { return entries_.size(); }
-  // Of each slot's staging().
+  // The size of each slot's staging().
   std::size_t slot_bytes() const { return entries_.empty() ? 0 : entries_.front().slot->staging().size(); }
-  // How many devices the slots belong to: each has at least one of them.
+  // How many devices the slots belong to: each device has at least one of them.
   int devices() const { return devices_; }
   std::size_t free() const;
   std::size_t in_flight() const;
@@ -151,17 +154,17 @@ class SlotPool {
   enum class State : std::uint8_t { kFree, kTaken, kInFlight };
   struct Waiter {
     Holder* holder;
-    std::optional<int> device;  // whose slot it needs; none: any
+    std::optional<int> device;  // the device whose slot it needs; none: any
   };
   using Waiters = std::deque<Waiter>;
-  // Those who have slots or wait for some.
+  // A party that has slots or waits for some.
   struct Party {
     Waiters waiters;           // longest waiting first
     int slots = 0;             // taken, or in flight
-    std::uint64_t served = 0;  // when it got one last, or came: of all such events, which one
+    std::uint64_t served = 0;  // when it last got one, or arrived: the number of that event among all of them
   };
   using Parties = std::map<std::string, Party>;
-  // Who gets a slot next.
+  // The party and the waiter that get a slot next.
   struct Turn {
     Parties::const_iterator party;
     Waiters::const_iterator waiter;
@@ -170,20 +173,20 @@ class SlotPool {
     kernels::Slot* slot = nullptr;
     State state = State::kFree;
     bool awaiting_client = false;
-    Holder* holder = nullptr;  // null in flight: whoever started it has left
-    std::string party = "";    // of whoever took it
+    Holder* holder = nullptr;  // null in flight: the holder that started it has left
+    std::string party = "";    // of the holder that took it
     DeviceWork work = {};
     bool awaited = false;                                // by its holder
-    bool noticed = false;                                // the device was asked to tell
-    absl::Duration deadline = absl::InfiniteDuration();  // of what is in flight
-    WatchedTime lasts = {};                              // likewise
+    bool noticed = false;                                // the device was asked for a notice
+    absl::Duration deadline = absl::InfiniteDuration();  // of the work in flight
+    WatchedTime lasts = {};                              // of the work in flight
   };
 
   // If the device has finished by now, returns the result and gives the slot back.
   std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
   std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegments(kernels::Slot* slot);
 
-  // Whether somebody waits for its end, of which the device has not been asked to tell.
+  // Whether somebody waits for its end, and the device has not been asked for a notice of it.
   bool WantsNotice(const Entry& entry) const {
     return entry.state == State::kInFlight && !entry.noticed && (entry.awaited || waiting_ > 0);
   }
@@ -192,11 +195,11 @@ class SlotPool {
   }
   Entry& EntryOf(const kernels::Slot* slot);
   bool HasFree(std::optional<int> device) const;
-  // A free slot that suits. If others wait for it, only the holder whose turn it is gets it.
+  // A free slot that is suitable. If others wait for it, only the holder whose turn it is gets it.
   Entry* FindFree(std::optional<int> device, bool has_turn);
   bool IsWaitedFor(const Entry& entry) const;
   void RevokeLoan(std::optional<int> device);
-  // Whom the free slots are for; none where nobody waits for one of them.
+  // Who gets the free slots; none if nobody waits for one of them.
   std::optional<Turn> FindTurn() const;
   void Queue(Holder& holder, std::optional<int> device);
   void ForgetIfGone(Parties::iterator party);
@@ -207,9 +210,9 @@ class SlotPool {
   int devices_ = 0;
   Parties parties_;
   std::size_t waiting_ = 0;         // of all parties
-  std::uint64_t given_out_ = 0;     // slots given out and parties come, since the start
+  std::uint64_t given_out_ = 0;     // slots given out and parties that came, since the start
   const Holder* served_ = nullptr;  // has its turn: the next Take of this one does not queue
-  bool has_worked_ = false;         // this thread has, within Start
+  bool has_worked_ = false;         // this thread has worked, within Start
 };
 
 // The slots of a shard, for one party.

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all do who reduce by way of a shard's slots: start slots on adjacent ranges of an array, and collect
-// the results in the order of their starts, in whatever order the device finishes.
+// What all reducers that use a shard's slots have in common: they start slots on adjacent ranges of an array,
+// and collect the results in the order of their starts, in whatever order the device finishes.
 //
-// Threads: the shard's only. After an error only Release and the destructor may follow.
+// Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,13 @@ struct ReducerTimings {
   absl::Duration kernel;  // reducing
 };
 
-// Takes slots for a holder, and counts the time from the first Take without one to the next with one.
+// Takes slots for a holder, and measures the time from the first Take that gets none to the next that gets
+// one.
 class TimedTaker {
  public:
   kernels::Slot* Take(SlotPool& pool, SlotPool::Holder& holder, std::optional<int> device, const Clock& clock,
                       absl::Duration* waited);
-  // For how long it has waited for the slot that it waits for, if it does.
+  // How long it has waited for a slot, if it is waiting for one.
   absl::Duration Waiting(const Clock& clock) const;
 
  private:
@@ -51,8 +52,8 @@ class SlotReducer : private SlotPool::Holder {
   // listener is called when there is more to do.
   virtual absl::StatusOr<bool> TryFinish() = 0;
 
-  // Gives back what it holds; what the device still works on is not waited for. Nothing may follow but the
-  // destructor, which does the same.
+  // Gives back what it holds, without waiting for work that the device is still doing. Only the destructor
+  // may follow, which does the same.
   virtual void Release();
 
   // The error that the pool reported, if any.
@@ -61,28 +62,28 @@ class SlotReducer : private SlotPool::Holder {
   ReducerTimings timings() const;
 
  protected:
-  // The pool and `clock` must outlive the reducer. `listener` is called from the pool when what could not
-  // be done for want of a slot should be tried again, or when status() is an error.
+  // The pool and `clock` must outlive the reducer. `listener` is called from the pool when operations that
+  // lacked a slot should be tried again, or when status() is an error.
   SlotReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
               std::uint64_t first_element, std::function<void()> listener);
 
-  // A slot to use, of `device` where one is named, or null: then the listener is called when there is one.
+  // A slot to use, of `device` if one is named, or null: then the listener is called when there is one.
   kernels::Slot* TakeSlot(std::optional<int> device = std::nullopt);
   // The slot has been started, or could not be, on the next `elements` elements.
   absl::Status Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
                        DeviceWork work = {});
   bool waits_for_slot() const { return pool_.Waits(*this); }
-  // Reduces the next elements on this thread. All that was started before must have been collected.
+  // Reduces the next elements on this thread. Everything that was started before must have been collected.
   void ReduceHere(std::span<const std::byte> data);
 
   const kernels::ReductionPlan& reduction() const { return state_.reduction(); }
   // The first element that no slot has been started on.
   std::uint64_t next_element() const { return next_element_; }
-  // Whether all that was started is in state(); otherwise it is waited for.
+  // Whether everything that was started is in state(); otherwise the pool is told that this waits for it.
   bool AllCollected();
 
   SlotPool& pool_;
-  absl::Status status_;  // of what was heard from the pool
+  absl::Status status_;  // as heard from the pool
 
  private:
   // A slot that has been started, and its result once there is one.
@@ -94,7 +95,7 @@ class SlotReducer : private SlotPool::Holder {
   void OnSlotFree() override { listener_(); }
   void OnSlotWanted() override;
   void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) override;
-  // A slot that is lent to the client's slowness is wanted by another call: start what it has.
+  // Another call needs the slot that is held while a slow client sends its next bytes: start what it has.
   virtual absl::Status StartLent() { return absl::OkStatus(); }
 
   absl::Status CollectFinished();

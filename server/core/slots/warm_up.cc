@@ -64,13 +64,13 @@ class OtherCalls {
   int& calls_;
 };
 
-// All calls of one operator over scalars of one type, but the plain one.
+// All calls of one operator over scalars of one type, except the plain one.
 absl::Status CallAll(OtherCalls& calls, kernels::ReductionSpec spec) {
   for (const bool ignore_nan : {false, true}) {
     spec.ignore_nan = ignore_nan;
     spec.shape = {};
     const absl::StatusOr<kernels::ReductionPlan> scalars = kernels::ReductionPlan::Create(spec);
-    if (!scalars.ok()) return absl::OkStatus();  // not over such elements; or it follows no policy about NaN
+    if (!scalars.ok()) return absl::OkStatus();  // not over these elements; or it follows no policy about NaN
     if (ignore_nan) {
       if (absl::Status status = calls.Range(*scalars); !status.ok()) return status;
     }
@@ -85,8 +85,8 @@ absl::Status CallAll(OtherCalls& calls, kernels::ReductionSpec spec) {
   return absl::OkStatus();
 }
 
-// One operator over whole matrices of the dimensions that Crossovers takes for alike: a device may have
-// kernels of its own for some of them, and only it knows for which.
+// One operator over whole matrices of the dimensions that Crossovers treats as alike: a device may have
+// separate kernels for some of them, and only it knows for which.
 absl::Status CallForLargeMatrices(OtherCalls& calls, kernels::ReductionSpec spec) {
   for (std::uint32_t d = kernels::kMaxFixedDimension + 1; d <= kernels::kMaxMatrixDimension; ++d) {
     spec.shape = {d, d};

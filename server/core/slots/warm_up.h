@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that are loaded before anybody waits for them. A driver loads a kernel when it is first launched,
-// and may then have to make room for its threads' memory, for which it waits until the device is idle.
+// Loads kernels before anybody waits for them. A driver loads a kernel when it is first launched, and may
+// then have to make room for its threads' memory, for which it waits until the device is idle.
 // Crossovers::Measure launches the kernels of operators over arrays of scalars, and over small matrices as a
-// whole and those of 16 x 16; what is here launches those of all other kinds of calls.
+// whole and those of 16 x 16; the function here launches those of all other kinds of calls.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,11 @@ namespace warpfold::server {
 // A division takes the same time whatever the modulus is. This one fits all integers.
 inline constexpr std::uint64_t kAnyModulus = 97;
 
-// Reduces a few KiB on a slot that nobody uses: by every operator, over every type that it takes, entry by
-// entry over matrices, over segments, and all of that and scalars where NaN is ignored; over matrices as a
-// whole, of each dimension above kMaxFixedDimension; and a sum of pieces, if the backend opens memory for them.
-// `calls` is how many calls that were. The error of a slot that fails, as Crossovers::Measure has it.
+// Reduces a few KiB on a slot that nobody uses: with every operator, over every type that it takes, entry by
+// entry over matrices, over segments, and all of that and scalars with NaN ignored; over matrices as a whole,
+// of each dimension above kMaxFixedDimension; and a sum of pieces, if the backend opens memory for
+// them. `calls` is set to the number of these calls. Returns the error of a slot that fails, as
+// Crossovers::Measure does.
 absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool opens_pieces, const Clock& clock, int& calls);
 
 }  // namespace warpfold::server
