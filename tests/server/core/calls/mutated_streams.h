@@ -132,7 +132,7 @@ inline bool ChunkHolds(const v1::ReduceChunk& chunk) {
   return !chunk.has_crc32c() || chunk.crc32c() == proto::ComputeCrc32c(AsBytes(chunk.data()));
 }
 
-// Whether `commit` is true of `data`, and has a checksum just where one was announced.
+// Whether `commit` is true of `data`, and has a checksum exactly if one was announced.
 inline bool CommitHolds(const v1::ReduceCommit& commit, const std::string& data, std::uint64_t element_bytes,
                         bool with_crc32c) {
   return data.size() % element_bytes == 0 && commit.byte_count() == data.size() &&
@@ -156,7 +156,7 @@ class MutationTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kMaxStreamBytes = 1 << 20;
 
-  // Mutated streams, and one whole stream for every eight of them: `round` is told which it is.
+  // Plays the mutated streams, and one whole stream in eight among them: `round` is told which it is.
   template <class Round>
   void Play(Round round) {
     const int rounds = MutatedStreams();
