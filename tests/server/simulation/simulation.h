@@ -70,7 +70,7 @@ class World {
   void MakeClients();
   KeptArrays MakeArrays();
 
-  // For slots.
+  // Called by slots.
   bool OnStart(std::uint64_t identity);
   absl::Status StartTrial(const std::function<absl::Status()>& start);
   absl::Status StartStore(const std::function<absl::Status()>& start);
