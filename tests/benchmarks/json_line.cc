@@ -10,7 +10,7 @@
 namespace warpfold::benchmarks {
 namespace {
 
-// Four digits are more than a measurement has.
+// A measurement has no more than four digits.
 double Rounded(double value) { return std::strtod(absl::StrFormat("%.4g", value).c_str(), nullptr); }
 
 }  // namespace
