@@ -200,8 +200,8 @@ class ConnectionsTest(TestCase):
 
     @_needs_root
     def test_memory_is_taken_of_listed_users_alone(self):
-        """Who may register memory makes the server read it: others get no response, but the end of the
-        connection."""
+        """A process that may register memory makes the server read it: others get no response, and the
+        connection ends."""
         self.folder.chmod(0o755)
         path = f"{self.folder}/m"
         with Server(f"--memory_socket={path}", f"--memory_socket_users={_OTHER_USER}",

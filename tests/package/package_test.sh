@@ -13,7 +13,7 @@ source_folder=$(cd "$here/../.." && pwd)
 # shellcheck source=/dev/null
 . "$here/../container/stand_in.sh"
 readonly kReadyTimeoutS=60
-readonly kWanted=etc/systemd/system/multi-user.target.wants/warpfold-server.service  # where it is enabled
+readonly kWanted=etc/systemd/system/multi-user.target.wants/warpfold-server.service  # exists if it is enabled
 
 ((EUID == 0)) || skip "needs root"
 for tool in debootstrap dpkg-shlibdeps ip unshare; do

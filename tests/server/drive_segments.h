@@ -39,7 +39,7 @@ struct SegmentRows {
 struct SegmentedArray {
   v1::ReduceSegmentsHeader header;
   std::string data;
-  std::vector<std::uint64_t> lengths;  // of all segments, also where the header says the length
+  std::vector<std::uint64_t> lengths;  // of all segments, even if the header says the length
 
   kernels::ReductionPlan reduction() const { return PlanFromProto(header.spec()).value(); }
   std::uint64_t element_count() const { return data.size() / reduction().element_bytes(); }

@@ -31,7 +31,7 @@ class ExpectedMessagesTest : public ::testing::Test {
     greedy_.emplace_back(turns_, "greedy", [this] { ++greedy_served_; });
     if (greedy_.back().Ask(kLarge)) ++greedy_served_;
   }
-  // How many messages of the others one look takes, so much later.
+  // How many messages of the others one look takes, this much later.
   int Served(absl::Duration after = {}) {
     const int before = greedy_served_;
     now_ += after;

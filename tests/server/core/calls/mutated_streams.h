@@ -92,7 +92,7 @@ inline std::string RandomData(Random& random, std::uint64_t element_bytes) {
   return data;
 }
 
-// Where to cut so many bytes: anywhere, into pieces of at most a leaf.
+// Where to cut this many bytes: anywhere, into pieces of at most a leaf.
 inline std::vector<std::size_t> RandomEnds(Random& random, std::size_t bytes) {
   std::vector<std::size_t> ends;
   for (std::size_t at = 0; at < bytes;) {
