@@ -59,7 +59,7 @@ class Lingering:
         # By then the server may have released it, so that this is the close that waits.
         number = self.socket.fileno()
         threading.Thread(target=self.socket.close, daemon=True).start()
-        # A program that was started before has it, too, and waits for an hour to close it.
+        # A program that is started before that has it, too, and waits for an hour to close it.
         while os.path.exists(f"/proc/self/fd/{number}"):
             time.sleep(0.001)
         return sent
@@ -76,8 +76,8 @@ class Locked:
     """A memfd to which somebody writes for ever: the data to write lie in a page that never comes."""
 
     def __init__(self):
-        # The numbers are for x86-64 and arm64. This process may handle its page faults, but does not
-        # (userfaultfd(2)).
+        # The numbers are for x86-64 and arm64. With this call the process may handle page faults, but does
+        # not (userfaultfd(2)).
         number = {"x86_64": 323, "aarch64": 282}.get(platform.machine())
         libc = ctypes.CDLL(None, use_errno=True)
         self._faults = libc.syscall(number, os.O_CLOEXEC) if number is not None else -1

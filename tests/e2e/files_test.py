@@ -160,7 +160,7 @@ class Files(TestCase):
             pathlib.Path(path).write_bytes(numpy.int64(i).tobytes())
 
         def of_first(count, soft, hard):
-            # A limit that cannot be raised rejects files by name, and never leaves gRPC without descriptors.
+            # If the limit is not raised, files are rejected by name, and gRPC never lacks descriptors.
             return warpfold(
                 *("reduce", "--target", self.address, "--op", "sum", "--dtype", "int64", *paths[:count]),
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),

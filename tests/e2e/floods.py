@@ -136,7 +136,7 @@ def empty_data() -> Iterator[bytes]:
 
 
 def tiny_data() -> Iterator[bytes]:
-    """A message of 4 MiB, byte by byte: each byte costs the server 44."""
+    """A message of 4 MiB, byte by byte: each costs the server 44 bytes."""
     yield frame(_HEADERS, _END_HEADERS, 1, _HEADER_BLOCK)
     yield frame(_DATA, 0, 1, struct.pack(">BI", 0, 4 << 20))
     yield from itertools.repeat(frame(_DATA, 0, 1, b"\n") * 1000)

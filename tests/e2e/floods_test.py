@@ -150,7 +150,7 @@ class FloodsTest(TestCase):
                 self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
 
     def test_more_headers_than_are_counted_are_cut(self):
-        """Within gRPC's limits, which are for a frame and 8 KiB, a call took 45 KiB to 1.6 MiB."""
+        """Within gRPC's limits, which are 8 KiB for each frame, a call took 45 KiB to 1.6 MiB."""
         for trusted, crowd in itertools.product(("", self.cert), crowds.MANY_HEADERS):
             with self.subTest(crowd.name), \
                     self.serving(trusted, f"127.0.0.1:0,unix:{self.folder}/s") as server:

@@ -65,7 +65,7 @@ class HangingTest(TestCase):
         yield from pieces
 
     def hold_up_a_shard(self, server: Server):
-        """The thread ends a connection that floods, and does not return from that."""
+        """The shard's thread ends a connection that floods, and does not return from that."""
         # Once the server has been called it has all threads that it needs for the next call.
         self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)
         hang(server)

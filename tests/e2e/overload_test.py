@@ -15,7 +15,7 @@ import numpy
 from executables import Server, TestCase, warpfold
 from http_pages import metric, wait_until
 
-_WINDOW = 65_535  # of a new connection: what a client may send before any response
+_WINDOW = 65_535  # of a new connection: what a client may send before it receives anything
 _DELAY_S = 0.05  # of everything that the server sends, so that a client that does not wait fills its window
 
 

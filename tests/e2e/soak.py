@@ -5,7 +5,7 @@
 python3 soak.py SECONDS prints a JSON object: the least memory that the server held in the first third of the
 time after its first rounds, by how much the least in the last third is above it, and what else it holds. The
 least counts, since memory goes up and down with what the allocator keeps until it is given back. The exit
-code is 1 if more than the limit was added, or something was not given back.
+code is 1 if more has grown than the limit allows, or something was not given back.
 
 Each round loads the server with streams, small calls, segments, shared memory and kept arrays, kills clients
 in the middle of an upload, resets connections in the middle of a frame and asks for things that are rejected;

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Part of docs/canonical-order.md: requests, elements, and the parts of an operator."""
+"""Implements a part of docs/canonical-order.md: requests, elements, and the parts of an operator."""
 
 import dataclasses
 import operator

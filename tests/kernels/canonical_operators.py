@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Part of docs/canonical-order.md: the operators that sweep once."""
+"""Implements a part of docs/canonical-order.md: the operators that sweep once."""
 
 import dataclasses
 import math

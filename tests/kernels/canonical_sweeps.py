@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Part of docs/canonical-order.md: the operators that sweep twice, and max_subarray_sum."""
+"""Implements a part of docs/canonical-order.md: the operators that sweep twice, and max_subarray_sum."""
 
 import dataclasses
 import math

@@ -137,7 +137,7 @@ TEST_F(HandleProberTest, WhatNobodyWantsAnyMoreIsNotProbed) {
   EXPECT_TRUE(Probe(Fate::kGood, 4096).ok());
 }
 
-// Even if others ask the process for something in the meantime, and whatever becomes of it.
+// Even if the process is asked about others in the meantime, and whatever becomes of it.
 TEST_F(HandleProberTest, WhatEndedAProcessIsAskedOnceMore) {
   EXPECT_TRUE(Probe(Fate::kGood).ok());
   const auto first = Start(Fate::kCrashes);

@@ -253,9 +253,9 @@ TEST_F(FrameWatchTest, SmallFramesAreCountedBeyondThoseOfSmallMessages) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(Pass(Frame(kData, FrameWatch::kSmallFrame - 1)));
   EXPECT_EQ(watch_->small_frames(), 4u) << "what is free is not saved up";
 }
+
 // gRPC ignores headers of streams that are older than the newest one. As reduction.proto promises, each chunk
 // is a message in its own frame.
-// chunk is a message in its own frame.
 TEST_F(FrameWatchTest, ChunksOf128BytesMayComeAsFastAsTheyCan) {
   ASSERT_TRUE(Pass(Frame(kHeaders, 0)));
   for (int i = 0; i < 200'000; ++i) ASSERT_TRUE(Pass(Frame(kData, 5 + 128)));

@@ -129,7 +129,7 @@ TEST(TurnsTest, SilenceEarnsLittle) {
   EXPECT_LE(Difference(busy.cost - before, seldom.cost), PartyTags::kMaxBehind + 2 * kMaxCost);
 }
 
-// One party has calls on both shards, the other has a single call on one of them: the first has the other
+// One party has calls on both shards, the other has a single call on one of them: the other party gets that
 // shard to itself, and so half of the server.
 TEST(TurnsTest, APartyOnFewShardsGetsAsMuchOfAllAsAnother) {
   PartyTags tags;
