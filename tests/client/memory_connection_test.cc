@@ -160,7 +160,7 @@ TEST_F(MemoryConnectionTest, AWaitEndsAsAnyCallsDoes) {
 // As a signal handler may ask, while its own thread waits.
 TEST_F(MemoryConnectionTest, AQuestionFromWithinAnotherOneDoesNotWaitForItself) {
   peer_.SetHanging(true);
-  int questions = 0;  // the third one comes while the answer is awaited
+  int questions = 0;  // the third one comes while the response is awaited
   const auto keep_going = [&] {
     if (++questions < 3) return true;
     EXPECT_EQ(CodeOf({.timeout = kLong}), absl::StatusCode::kFailedPrecondition);

@@ -119,8 +119,8 @@ TEST(PrintableTest, NothingSteersATerminal) {
   EXPECT_EQ(Printable(std::string("\0\x1b[2J\n\x7f", 7)), "\\x00\\x1b[2J\\x0a\\x7f");
   // The control characters that have two bytes, and similar ones.
   EXPECT_EQ(Printable("\xc2\x80\xc2\x9f"), "\\xc2\\x80\\xc2\\x9f");
-  // A terminal of 8 bits takes a lone byte for a control character, so bytes that are not UTF-8 are shown as
-  // numbers.
+  // A terminal of 8 bits takes a lone byte for a control character, so bytes that are not UTF-8 are shown by
+  // their values.
   EXPECT_EQ(Printable("\x9b"
                       "2J"),
             "\\x9b"
