@@ -10,7 +10,7 @@
 namespace warpfold::benchmarks {
 namespace {
 
-// A measurement has no more than four digits.
+// Four digits are more than a measurement has.
 double Rounded(double value) { return std::strtod(absl::StrFormat("%.4g", value).c_str(), nullptr); }
 
 }  // namespace

@@ -4,7 +4,7 @@
 // overload_callers TARGET CALLERS BYTES SECONDS PAUSE_MS: this many callers, each on its own connection, call
 // without end and never retry; a caller that is rejected pauses first. Each is a separate client, which does
 // what the library does after a rejection: it asks first, and delays a call that comes too soon. Prints a
-// JSON line with how many calls were right, rejected and failed, and the times of the first two.
+// JSON line with how many calls were right, refused and failed, and the times of the first two.
 #include <malloc.h>
 
 #include <algorithm>

@@ -185,7 +185,7 @@ class TestRefused:
     @pytest.mark.parametrize("chunk", [
         numpy.ma.array([1, 2, 3], mask=[0, 0, 1]), [1, 2, 3], numpy.rec.array([1, 2, 3]), memoryview(b"123")])
     def test_chunks_that_are_no_plain_arrays(self, servers, chunk):
-        """No value, although without the mask the element would count."""
+        """No value, because otherwise a masked element would count."""
         d = dask_array.from_delayed(dask.delayed(lambda: chunk)(), (3,), "int64")
         with pytest.raises(TypeError, match="a chunk is"):
             in_threads(warpfold.dask.reduce(d, "sum", servers))
