@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-_DESCRIPTION_COLUMN = 28  # of CLI11's help, behind a section's indent
+_DESCRIPTION_COLUMN = 28  # of CLI11's help, after a section's indent
 _FILES = {"FILE", "PATH", "INPUT"}
 _BASH_LOCALS = ('  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}',
                 '  local words="" files=""')
@@ -33,7 +33,7 @@ class Option:
 
 @dataclasses.dataclass
 class Command:
-    """What the help of one command says."""
+    """The content of one command's help."""
 
     name: str
     summary: str
@@ -189,7 +189,7 @@ def valued(command: Command) -> list[Option]:
 
 
 def bash_cases(command: Command, indent: str) -> list[str]:
-    """What may follow a flag that takes a value; nothing is offered where only the user knows."""
+    """What may follow a flag that takes a value; nothing is offered if only the user can know."""
     lines = [f'{indent}case "$previous" in']
     for option in valued(command):
         names = "|".join(option.names)

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the copyright notices and licences of what a build's executables are made of to standard output, or
-of the libraries that a wheel brings along.
+"""Writes to standard output the copyright notices and licences of the parts of a build's executables, or of
+the libraries that a wheel brings along.
 
   notices.py BUILD
   notices.py --wheel FOLDER
 
-BUILD is as for sbom.py, and so is what counts as linked into the executables. FOLDER is an unpacked wheel,
-into which auditwheel has copied this machine's libraries. Debian's packages have their notices in
-/usr/share/doc, where licences that many have are only named: their texts follow at the end.
+BUILD is the same as for sbom.py, and so are the parts that count as linked into the executables. FOLDER is an
+unpacked wheel, into which auditwheel has copied this machine's libraries. Debian's packages have their
+notices in /usr/share/doc, which only names licences that many packages have: their texts follow at the end.
 """
 
 import pathlib
@@ -27,12 +27,12 @@ def section(title: str, text: str) -> str:
 
 
 def of_build(build: str) -> set[str]:
-    """The packages that its executables have parts of."""
+    """The packages of which its executables contain parts."""
     return sbom.packages_of(sbom.archives(build) | sbom.headers(build))
 
 
 def of_wheel(folder: str) -> set[str]:
-    """The packages of its libraries, in whose names auditwheel puts a hash before the suffix."""
+    """The packages of its libraries; auditwheel puts a hash before the suffix of their names."""
     packages = set()
     for library in sorted(pathlib.Path(folder).glob("*.libs/*")):
         name = re.sub(r"-[0-9a-f]{8,}(?=\.so)", "", library.name)

@@ -5,9 +5,9 @@
   sbom.py BUILD BASE_STATUS BASE_NAME VERSION
 
 BUILD is a configured and built folder of CMake's Ninja generator, without tests, on a machine whose files
-belong to Debian packages. What is listed as linked into the executables is what they were made of: the
-packages of the archives that the linker was given, and those of the headers that the compiler read.
-BASE_STATUS is the file /var/lib/dpkg/status of the base image BASE_NAME.
+belong to Debian packages. The packages listed as linked into the executables are those from which they were
+made: those of the archives that the linker was given, and of the headers that the compiler read. BASE_STATUS
+is the file /var/lib/dpkg/status of the base image BASE_NAME.
 """
 
 import datetime
@@ -29,7 +29,8 @@ def ninja(build: str, *arguments: str) -> str:
 
 
 def archives(build: str) -> set[str]:
-    """Those that the linker was given for an executable, absolute paths, so not the project's own."""
+    """The archives that the linker was given for an executable, with absolute paths, so not the project's
+    own."""
     text = "".join(ninja(build, "-t", "commands", "-s", executable) for executable in _EXECUTABLES)
     return set(re.findall(r"(?<=\s)(/\S+\.a)(?=\s)", text))
 
@@ -55,7 +56,7 @@ def installed(names: set[str]) -> list[dict[str, str]]:
 
 
 def paragraphs(status: str) -> list[dict[str, str]]:
-    """The packages that a dpkg status file has as installed."""
+    """The packages that a dpkg status file lists as installed."""
     found = []
     for paragraph in status.split("\n\n"):
         fields = dict(re.findall(r"^([A-Z][\w-]*): (.*)$", paragraph, re.MULTILINE))

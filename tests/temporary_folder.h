@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder of a test's own, which goes with all that lies in it.
+// A folder for one test, which is deleted with everything that lies in it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  // What a file or socket of this name in it is called.
+  // The path of a file or socket of this name in the folder.
   std::string Path(const std::string& name) const { return path_ / name; }
 
  private:

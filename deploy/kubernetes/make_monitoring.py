@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""make_monitoring.py FOLDER: writes there what components/monitoring has of the alerts and of the dashboard.
+"""make_monitoring.py FOLDER: writes there the copies of alerts and dashboard for components/monitoring.
 
-Kustomize reads no file outside of its folder, so these are copies, wrapped into objects of Kubernetes. A test
+Kustomize reads no file outside its folder, so these are copies, wrapped in Kubernetes objects. A test
 (tests/deploy/manifests_test.py) makes them once more and compares. After a change of either file:
 
   deploy/kubernetes/make_monitoring.py deploy/kubernetes/components/monitoring

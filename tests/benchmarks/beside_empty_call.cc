@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// beside_empty_call TARGET SECONDS COMMIT [MEMORY_SOCKET GIB...]: what a call takes beside an empty one, by
-// one caller on one connection. The kinds of calls take turns of 50 ms for this many seconds, so that what
-// the machine does besides meets all of them alike: an empty call (the health service's Check), an array of 4
-// KiB, and, where sizes are given, sums over an array of each size that is kept on the server and, where
-// there is a GPU, over one in this process' GPU memory. Prints a JSON line for each kind.
+// beside_empty_call TARGET SECONDS COMMIT [MEMORY_SOCKET GIB...]: how long a call takes compared with an
+// empty one, with one caller on one connection. The kinds of calls take turns of 50 ms for this many seconds,
+// so that other activity of the machine affects all of them alike: an empty call (the health service's
+// Check), an array of 4 KiB, and, if sizes are given, sums over an array of each size that is kept on the
+// server and, if there is a GPU, over one in this process's GPU memory. Prints a JSON line for each kind.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -39,8 +39,8 @@ struct Kind {
   std::string source;
   std::uint64_t bytes = 0;
   std::function<absl::StatusOr<warpfold::Reduction>()> call;
-  std::vector<double> us = {};                // of each call, as this caller sees it
-  std::vector<double> beyond_kernel_us = {};  // the same without the time of its own kernel
+  std::vector<double> us = {};                // of each call, as this caller measures it
+  std::vector<double> beyond_kernel_us = {};  // the same without the time of the call's kernel
   double kernel_us = 0;                       // of all calls
   std::string device = {};
 };
@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
   warpfold::TuneGrpc();
   Client client(arguments[1], {.connections = 1});
   std::vector<Kind> kinds = KindsOf(client, arguments);
-  for (Kind& kind : kinds) {  // the first call connects, and loads kernels
+  for (Kind& kind : kinds) {  // the first call connects and loads kernels
     TakeTurn(kind);
     kind = {.source = kind.source, .bytes = kind.bytes, .call = kind.call};
   }

@@ -12,7 +12,7 @@
 
 namespace warpfold::benchmarks {
 
-// Fails for what is not the name of an element type.
+// Fails for anything that is not the name of an element type.
 CLI::Validator DtypeValidator();
 
 void AddRoundFlags(CLI::App& app, RoundLimits* limits);

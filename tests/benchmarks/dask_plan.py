@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What warpfold.dask.reduce's plan costs: bytes of states, tasks, and states to merge by groups.
+"""What warpfold.dask.reduce's plan costs: bytes of states, tasks, and states to merge, by groups.
 
     PYTHON dask_plan.py --bin DIR --output FILE [--chunks 10000,100000] [--commit HASH]
 
 PYTHON is one that has the package (deploy/python_environment.sh makes it). DIR holds warpfold-server. The
 states that are merged were made cheaply: each is of a chunk of 128 MiB of float32 that begins inside a larger
-subtree, so it has as many nodes as real ones, but their content is that of one leaf of ones. What the tasks
-cost beside their data is told by chunks of one leaf, on Dask's threads and, up to 10,000 chunks, by its
-distributed scheduler with two processes. A million chunks take 10 minutes. JSON lines go to FILE.
+subtree, so it has as many nodes as real ones, but their content is that of one leaf of ones. The cost of the
+tasks apart from their data is measured with chunks of one leaf, on Dask's threads and, up to 10,000 chunks,
+with its distributed scheduler with two processes. A million chunks take 10 minutes. JSON lines go to FILE.
 """
 
 import argparse
@@ -119,7 +119,7 @@ def plan_line(count: int, length: int) -> dict:
 
 
 def compute_line(address: str, count: int, scheduler: str) -> dict:
-    """The whole, for chunks of one leaf. The scheduler is Dask's current one, which this names."""
+    """The whole reduction, for chunks of one leaf. The scheduler is Dask's current one, which this names."""
     value = reduce(dask.array.ones(count * _LEAF, dtype="float32", chunks=_LEAF), "sum", address)
     begin_s = time.perf_counter()
     assert value.compute() == count * _LEAF

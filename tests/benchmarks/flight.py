@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow Flight under the load of `warpfold bench`: DoPut of one array, cut into N streams. One JSON line, as
-`warpfold bench --json` prints them. Needs pyarrow.
+"""Arrow Flight under the load of `warpfold bench`: DoPut of one array, cut into N streams. Prints one JSON
+line, like `warpfold bench --json`. Needs pyarrow.
 
     python3 flight.py [--transport tcp|unix] [--streams N] [--bytes N] [--chunk_bytes N] [--duration S] ...
 
-The server is a process of its own, which receives the batches, counts their rows, and drops them. Both sides
-have Flight's own settings.
+The server is a separate process, which receives the batches, counts their rows, and drops them. Both sides
+use Flight's default settings.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def serve(listen: str) -> None:
 
 
 def make_array(size: int) -> pyarrow.RecordBatch:
-    """Pages of its own throughout, and none of zeros."""
+    """The array has its own pages throughout, and none of them is of zeros."""
     piece = random.Random(1).randbytes(min(size, _PIECE_BYTES))
     data = bytearray(piece) * math.ceil(size / len(piece))
     count = size // _ELEMENT_BYTES
@@ -72,7 +72,7 @@ def put(client: flight.FlightClient, stripe: pyarrow.RecordBatch, chunk_rows: in
 
 
 class Load:
-    """Calls one after the other: each an array in stripes, one on each connection."""
+    """Calls one after the other: each is an array in stripes, one on each connection."""
 
     def __init__(self, address: str, pid: int, flags: argparse.Namespace):
         array = make_array(flags.bytes)
@@ -90,7 +90,7 @@ class Load:
             call.result()
 
     def run(self, duration_s: float) -> dict:
-        """One round, of one call at least."""
+        """One round, of at least one call."""
         latencies, client_cpu, server_cpu = [], own_cpu_seconds(), cpu_seconds(self._pid)
         begin = time.perf_counter()
         while not latencies or time.perf_counter() - begin < duration_s:

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 """Copies from pinned host memory to one, two and all GPUs at once, without Warpfold: what the host's memory
-and buses let several GPUs have, where copies are the way.
+and buses allow several GPUs if arrays are copied.
 
     python3 host_copies.py --output FILE [--bytes N] [--rounds N] [--commit HASH]
 
-Each GPU copies its own part, a piece after another into the same buffer. The last GPU is measured alone, too:
-it may be farther from the memory than the first. JSON lines go to FILE. Needs PyTorch.
+Each GPU copies its own part, one piece after another into the same buffer. The last GPU is also measured
+alone: it may be farther from the memory than the first. JSON lines go to FILE. Needs PyTorch.
 """
 
 import argparse
@@ -23,7 +23,7 @@ _PIECE_BYTES = 16 << 20
 
 
 def rate_gbps(source: torch.Tensor, buffers: dict) -> float:
-    """Of copies to all of these GPUs, in which each has a part of `source` of its own."""
+    """The rate of copies to all of these GPUs, each of which has its own part of `source`."""
     share = len(source) // len(buffers) // _PIECE_BYTES * _PIECE_BYTES
     for device in buffers:
         torch.cuda.synchronize(device)

@@ -13,7 +13,8 @@
 
 namespace warpfold::benchmarks {
 
-// Where and of what the figures are: given by flags, because a benchmark cannot know all of it.
+// Where the figures come from and what they are of: given by flags, because a benchmark cannot know all of
+// it.
 struct Provenance {
   std::string device;
   std::string driver = "unknown";  // empty: there is none
@@ -30,7 +31,7 @@ class JsonLine {
   void Add(const char* key, const Value& value) {
     line_[key] = value;
   }
-  // `key`_us with its percentiles, of a contender that took part; else null.
+  // `key`_us with its percentiles, if the contender took part; otherwise null.
   void AddMicroseconds(const std::string& prefix, const std::string& contender, const Standings& standings);
   // `prefix`gbps with its percentiles: gigabytes (10^9) of input per second.
   void AddGbps(const std::string& prefix, const std::string& contender, const Standings& standings);

@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A server with ten times as many callers as it takes at once: what it still does, and how soon it refuses.
+"""A server with ten times as many callers as it admits at once: what it still does, and how soon it rejects.
 
     python3 overload.py --bin DIR --callers FILE --output FILE [--seconds S] [--rounds N] [--commit HASH]
 
 DIR holds warpfold-server, and FILE is overload_callers. Each round has three sides: as many callers as the
-server takes (capacity), ten times as many (overload), and, beside as many as it takes, the others at another
-server process (control): what the machine leaves of the capacity where no server is at fault. Refused callers
-pause for 120 ms, which is as long as the server and the library tell them to at most, or do not pause: then
-the client library keeps them back for as long, and the times of refusals include that. JSON lines go to the
-output, each with medians of its rounds and the most memory that the server has had by then. Needs the
-standard library alone.
+server admits (capacity), ten times as many (overload), and as many as it admits while the others call another
+server process (control): this is what the machine leaves of the capacity when no server is at fault. Rejected
+callers pause for 120 ms, the longest time for which the server and the library tell them to wait, or do not
+pause: then the client library delays them for as long, and the times of rejections include that. JSON lines
+go to the output, each with medians of its rounds and the most memory that the server has had by then. Needs
+only the standard library.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// overload_callers TARGET CALLERS BYTES SECONDS PAUSE_MS: so many callers, each on a connection of its own,
-// call without end and never retry; one that is refused pauses first. Each is a client of its own, which does
-// what the library does after a refusal: it asks first, and keeps a call back that comes too soon. Prints a
+// overload_callers TARGET CALLERS BYTES SECONDS PAUSE_MS: this many callers, each on its own connection, call
+// without end and never retry; a caller that is rejected pauses first. Each is a separate client, which does
+// what the library does after a rejection: it asks first, and delays a call that comes too soon. Prints a
 // JSON line with how many calls were right, refused and failed, and the times of the first two.
 #include <malloc.h>
 
@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 struct Calls {
   std::vector<double> right_us;
   std::vector<double> refused_us;
-  std::map<std::string, int> failed;  // how many, by what was said
+  std::map<std::string, int> failed;  // how many, by the message
 
   void Add(const Calls& other) {
     right_us.insert(right_us.end(), other.right_us.begin(), other.right_us.end());
@@ -42,7 +42,7 @@ struct Calls {
 
 void Connect(warpfold::Client& client) {
   absl::Status status = client.GetServerInfo().status();
-  while (absl::IsResourceExhausted(status)) {  // so many may not ask at once, either
+  while (absl::IsResourceExhausted(status)) {  // this many may not ask at once, either
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     status = client.GetServerInfo().status();
   }
@@ -51,8 +51,8 @@ void Connect(warpfold::Client& client) {
   std::_Exit(1);
 }
 
-// Its connection is there before the time begins: what a refusal takes is measured, and not what it takes the
-// machine to open so many connections at once.
+// The connection exists before the time begins: the measurement is of what a rejection takes, and not of what
+// it takes the machine to open so many connections at once.
 Calls CallFor(Clock::duration time, std::barrier<>& all_connected, const std::string& target,
               const std::vector<std::int32_t>& ones, std::chrono::milliseconds pause) {
   warpfold::Client client(target, {.max_attempts = 1});
@@ -77,7 +77,7 @@ Calls CallFor(Clock::duration time, std::barrier<>& all_connected, const std::st
   return calls;
 }
 
-// As `warpfold bench` does: gRPC takes for connect()'s errno what comes between
+// Does as `warpfold bench` does: gRPC takes what comes in between for connect()'s errno
 // (client/connections/grpc_process.h), and the C library counts processors in a file that a container may
 // lack, unless it is told how many arenas to make.
 void PrepareToConnect() {
@@ -86,7 +86,7 @@ void PrepareToConnect() {
   warpfold::TuneGrpc();
 }
 
-// 0 where there are none.
+// 0 if there are none.
 double Percentile(std::vector<double>& times, double share) {
   if (times.empty()) return 0;
   const auto nth = times.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(times.size() - 1));

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the results say into docs/benchmarks.md, and draws its charts. Needs matplotlib.
+"""Writes the results into docs/benchmarks.md, and draws its charts. Needs matplotlib.
 
     python3 tests/benchmarks/plot.py [--results DIR] [--docs DIR]
 
-Of each kind of benchmark the newest run counts: put the JSON lines of a run into results/ and start this.
+Of each kind of benchmark the newest run counts: put the JSON lines of a run into results/ and start this
+script.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Servers as child processes that say "READY listen=ADDRESS[,ADDRESS] ..." once they take calls."""
+"""Servers as child processes that print "READY listen=ADDRESS[,ADDRESS] ..." once they accept calls."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ import subprocess
 
 
 class ServerProcess:
-    """For a with statement. `addresses` is where it listens; `device`, what it says of its own."""
+    """For a with statement. `addresses` is where it listens; `device` is what it reports of its device."""
 
     def __init__(self, *command):
         self._process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,

@@ -30,7 +30,7 @@ _IMPORT = "import time; begin = time.perf_counter(); import {}; print(time.perf_
 
 class Case(NamedTuple):
     name: str
-    method: str  # as `warpfold bench` has it
+    method: str  # as `warpfold bench` names it
     bytes: int
     streams: int
 
@@ -52,7 +52,7 @@ def cxx_turn(flags: argparse.Namespace, address: str, case: Case) -> Turn:
 
 def python_turn(flags: argparse.Namespace, client: warpfold.Client, memory: numpy.ndarray,
                 case: Case) -> Turn:
-    """Each call has the next part of the memory, as in the C++ load."""
+    """Each call uses the next part of the memory, as in the C++ load."""
     count = case.bytes // memory.itemsize
     arrays = [memory[begin:begin + count] for begin in range(0, len(memory) - count + 1, count)][:1 << 16]
     options = {"streams": case.streams} if case.method == "reduce" else {}

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How every benchmark here compares: contenders take turns, round by round, in one process, so that
-// whatever drifts (clocks, temperature, neighbours) drifts for all of them. Figures are medians with their
-// 10th and 90th percentiles.
+// How every benchmark here compares: contenders take turns, round by round, in one process, so that anything
+// that drifts (clocks, temperature, neighbours) drifts for all of them. Figures are medians with their 10th
+// and 90th percentiles.
 #pragma once
 
 #include <chrono>
@@ -47,12 +47,12 @@ struct RoundLimits {
 // The samples of one contender become the standing of its key, unless a variant has a better one.
 void Enter(const std::string& key, const Spread& us, Standings& standings);
 
-// Stopwatch: WarmUp(contender) calls it at least once; TimeUs(contender) is the time of a call.
+// Stopwatch: WarmUp(contender) calls it at least once; TimeUs(contender) returns the time of a call.
 template <class Stopwatch>
 Standings Race(std::span<const Contender> contenders, const RoundLimits& limits, Stopwatch& stopwatch) {
   using Clock = std::chrono::steady_clock;
   for (const Contender& contender : contenders) stopwatch.WarmUp(contender);
-  // A round that does not count says how many rounds the budget has.
+  // A round that does not count shows how many rounds fit in the budget.
   const auto begin = Clock::now();
   for (const Contender& contender : contenders) stopwatch.TimeUs(contender);
   const double round_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -62,7 +62,7 @@ Standings Race(std::span<const Contender> contenders, const RoundLimits& limits,
   std::vector<std::vector<double>> us(contenders.size());
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
-      // Each round begins with the next contender: nobody has a fixed predecessor at the start of a round.
+      // Each round begins with the next contender, so that none has a fixed predecessor.
       const std::size_t i = (turn + static_cast<std::size_t>(round)) % contenders.size();
       us[i].push_back(stopwatch.TimeUs(contenders[i]));
     }

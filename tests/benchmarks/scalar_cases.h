@@ -20,7 +20,7 @@ struct ScalarCases {
 
 void AddScalarCaseFlags(CLI::App& app, ScalarCases* cases);
 
-// Calls `run` for each operator with each element type. Says on standard error which pairs do not exist.
+// Calls `run` for each operator with each element type. Reports on standard error which pairs do not exist.
 void ForEachScalarCase(const ScalarCases& cases,
                        const std::function<void(const kernels::ReductionPlan&)>& run);
 

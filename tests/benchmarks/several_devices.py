@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""One server on more and more devices, measured by `warpfold bench`: what each further one is worth.
+"""One server on more and more devices, measured with `warpfold bench`: what each further device is worth.
 
     python3 several_devices.py --bin DIR --output FILE [--devices LIST LIST ...] [--bytes N] [--callers N ...]
                                [--sources NAME ...] [--commit HASH]
 
-DIR holds warpfold-server and warpfold. A LIST is what --device takes; the first is what others are compared
-with. Servers of all lists run at once and take turns, round by round, so that what slows the machine down
-slows all of them. Arrays lie in memory that the server reads, on its devices, or are sent; with one caller,
-who waits for each result, and with several. Calls go over Unix sockets. JSON lines go to FILE; a table is
-printed at the end. `--devices cpu cpu` tries the script where there is no GPU. Needs the standard library
-alone.
+DIR holds warpfold-server and warpfold. A LIST is a value of --device; the first is the one with which others
+are compared. Servers of all lists run at once and take turns, round by round, so that anything that slows the
+machine down slows all of them. Arrays lie in memory that the server reads, on its devices, or are sent; with
+one caller, who waits for each result, and with several. Calls go over Unix sockets. JSON lines go to FILE; a
+table is printed at the end. `--devices cpu cpu` tries the script without a GPU. Needs only the standard
+library.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def measure(case: Case, sides: list, flags: argparse.Namespace) -> list:
     lines = []
     for i, side in enumerate(sides):
         gbps = [of_round[i]["gbps"] for of_round in rounds]
-        # Of rounds, not of medians: what disturbs a round disturbs both sides of its quotient.
+        # Ratios of rounds, not of medians: a disturbance of a round affects both sides of its quotient.
         ratios = [of_round[i]["gbps"] / of_round[0]["gbps"] for of_round in rounds]
         lines.append({"bench": "several_devices", "operator": "sum", "dtype": "float32",
                       "source": case.source, "callers": case.callers, "bytes": flags.bytes,

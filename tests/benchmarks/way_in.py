@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The way in, measured: `warpfold bench` over all that bears on it, beside its sinks and beside Arrow Flight.
+"""Measures the way in: `warpfold bench` over everything that affects it, beside its sinks and Arrow Flight.
 
     python3 way_in.py --bin DIR --output FILE [--device cpu|cuda:N] [--quick | --budget_s S] [--commit HASH]
                       [--cases NAME ...]
 
-DIR holds warpfold-server and warpfold. Where cases are named, they share the time alone. JSON lines go to
-FILE, each with its case; a table is printed at the end. Flight takes part where pyarrow can be imported.
-Needs the standard library alone.
+DIR holds warpfold-server and warpfold. If cases are named, they alone share the time. JSON lines go to FILE,
+each with its case; a table is printed at the end. Flight takes part if pyarrow can be imported. Needs only
+the standard library.
 """
 
 import argparse
@@ -28,23 +28,23 @@ _QUICK_BUDGET_S = 240
 _SINKS = 5
 _ROUNDS = 3
 _WARM_UP_SHARE = 0.15  # of a side's turn
-# What a case takes besides its turns: processes, the filling of its memory, the last calls.
+# The time of a case in addition to its turns: processes, the filling of its memory, the last calls.
 _OVERHEAD_S = 1.5
 _LEAST_TURN_S = 0.3
-# More than callers: one that was answered may still be counted when its next call comes.
+# More than callers: a call that got its response may still be counted when its caller's next one comes.
 _ADMITTED = 256
 _LARGE = ("--method", "reduce", "--callers", "8")
 _IN_PLACE_BYTES = 4 << 30  # of an array that lies on the GPU
 _RESIDENT_BYTES = 5 << 30  # an eighth is left for others
 _ROW_BYTES = (1 << 10, 1 << 14, 1 << 17, 1 << 20)
-# Of what lies on the GPU, where a call takes a few milliseconds at most.
+# For arrays on the GPU, for which a call takes a few milliseconds at most.
 _IN_PLACE_WEIGHT = 0.5
-# Without its warm-up, 10^5 calls of up to 59 us: so many has the goal of the 99th percentile.
+# Without its warm-up, 10^5 calls of up to 59 us: the goal of the 99th percentile needs this many.
 _LONG_TURN_S = 7.0
 
 
 class Case(NamedTuple):
-    """What `warpfold bench` is asked for."""
+    """The arguments for `warpfold bench`."""
 
     name: str
     transport: str
@@ -54,9 +54,9 @@ class Case(NamedTuple):
     flight: bool = False
     generated: bool = False  # the server is loaded by generated classes, too
     beside_large: bool = False  # while eight other callers send large arrays
-    socket: bool = False  # the memory lies with the server, which has to be told where
+    socket: bool = False  # the memory is at the server, which has to be told where
     weight: float = 1  # of its turns, in time
-    turn_s: float = 0  # if not 0, what each of its turns takes, whatever the budget
+    turn_s: float = 0  # if not 0, the time of each of its turns, whatever the budget
 
     def turns(self, has_flight: bool) -> int:
         return 1 + (_SINKS if self.baseline else 0) + self.generated + (self.flight and has_flight)
@@ -91,8 +91,8 @@ def all_cases(bytes_: int, device: str, advised_streams: int) -> list:
 
 
 def cases_in_place(transport: str, bytes_: int, on_gpu: bool) -> list:
-    """Arrays that need no wire, but the last. The calls about them go by the transport; the memory itself is
-    named over the memory socket, which is a Unix socket."""
+    """Arrays that need no transfer, except the last. The calls about them use the transport; the memory
+    itself is named over the memory socket, which is a Unix socket."""
     def case(name: str, source: str, size: int, *arguments: str) -> Case:
         return Case(name, transport, ("--source", source, "--bytes", str(size), "--memory_bytes", str(size),
                                       *arguments), baseline=False, socket=source != "resident",
@@ -109,7 +109,7 @@ def cases_in_place(transport: str, bytes_: int, on_gpu: bool) -> list:
 
 
 class Clock:
-    """Shares what is left of the budget among the cases that are left."""
+    """Divides what is left of the budget among the cases that are left."""
 
     def __init__(self, budget_s: float, cases: list, has_flight: bool):
         self._end = time.monotonic() + budget_s
@@ -183,7 +183,7 @@ class WayIn:
 
     def _beside_large(self, case: Case, command: list, turn_s: float) -> list:
         """The large streams begin before, and end after; their own figures are not kept. They load the
-        server, and the machine only while the small calls go to a sink."""
+        server; if the small calls go to a sink, they load only the machine."""
         large = self._bench(case.transport, *_LARGE, "--bytes", max(self._flags.bytes // 8, 1 << 20),
                             "--rounds", 1, "--warm_up", 0,
                             "--duration", f"{2 * case.turns(False) * turn_s + 2 * _OVERHEAD_S:.3f}")
@@ -197,7 +197,7 @@ class WayIn:
 
 
 def table(lines: list) -> str:
-    """A row per case; a column per side: GB/s where arrays stream, else the median in us."""
+    """One row per case, one column per side: GB/s if arrays stream, otherwise the median in us."""
     rows: dict = {}
     sides = list(dict.fromkeys(line["side"] for line in lines))
     for line in lines:
@@ -241,7 +241,7 @@ def main() -> int:
             way_in = WayIn(flags, server, memory_socket)
             cases = [case for case in all_cases(flags.bytes, server.device, way_in.advised_streams())
                      if flags.cases is None or case.name in flags.cases]
-            # A part stays for the server's start and end.
+            # A part of the time is left for the server's start and end.
             clock = Clock(flags.budget_s * 0.95 - (time.monotonic() - begin), cases, way_in.has_flight)
             for case in cases:
                 turn_s = clock.next_turn_s()

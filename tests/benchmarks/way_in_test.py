@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which cases way_in.py has, and how it shares its time among them. Nothing is started."""
+"""Which cases way_in.py has, and how it divides its time among them. Nothing is started."""
 
 import unittest
 from unittest import mock
@@ -9,7 +9,7 @@ import way_in
 
 _GIB = 1 << 30
 _GPU_BUDGET_S = 560
-# What processes and memory took for a case of the runs on an H200, and less of it for the first.
+# The time that processes and memory took for a case of the runs on an H200; the first case took less.
 _OVERHEADS_S = (1.0, 3.0)
 
 
@@ -49,7 +49,8 @@ class CasesTest(unittest.TestCase):
 class ClockTest(unittest.TestCase):
 
     def turns(self, cases: list, budget_s: float, overheads_s: tuple) -> tuple:
-        """The turns that a clock gives to cases with such overheads in turns, and when the last one ends."""
+        """The turns that a clock gives to cases, which have such overheads in turns, and when the last one
+        ends."""
         now = 0.0
         with mock.patch.object(way_in.time, "monotonic", lambda: now):
             clock = way_in.Clock(budget_s, cases, has_flight=True)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that follow a refusal ask for their admission, and send nothing of their array before they have it.
+// Calls that follow a rejection ask for admission, and send nothing of their array before they have it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace {
 
 const Spec kSumSpec = {.operators = {"sum"}};
 constexpr std::size_t kMiB = 1 << 20;
-// Long enough that a client that does not wait has sent something.
+// Long enough for a client that does not wait to have sent something.
 constexpr absl::Duration kHeld = absl::Milliseconds(200);
 
 std::string ReasonOf(const absl::Status& status) { return GetErrorInfo(status).value_or(ErrorInfo{}).reason; }
@@ -105,7 +105,7 @@ TEST_F(AskingFirstTest, SharesOfAnArrayLearnFromEachOther) {
   EXPECT_GE(asked_, 3);
 }
 
-// Fills the server with a call of the client's, and asks for another sum until it has given up.
+// Fills the server with one of the client's calls, and asks for another sum until it has given up.
 class OwnPlaceTest : public AskingFirstTest {
  protected:
   static constexpr int kMaxRefusals = 8;

@@ -71,7 +71,7 @@ TEST_P(CallbacksTest, WhatOnSentThrowsComesOut) {
   ExpectUsable();
 }
 
-// The call has no end but its cancellation. keep_going throws while the answer is waited for.
+// The call can only end by its cancellation. keep_going throws while the response is awaited.
 TEST_P(CallbacksTest, WhatKeepGoingThrowsCancelsAtOnce) {
   service_.on_commit = [this](const SeenCall& call, grpc::ServerContext& context) {
     sent_ = true;
@@ -116,7 +116,7 @@ TEST_F(CallbacksTest, ADestructorAsksNothing) {
                                                        ++asked;
                                                        return true;
                                                      }});
-  absl::SleepFor(absl::Milliseconds(100));  // after which the next wait would ask
+  absl::SleepFor(absl::Milliseconds(100));  // after this the next wait would ask
   writer.reset();
   EXPECT_EQ(asked, 0);
 }

@@ -137,8 +137,8 @@ TEST_F(ClientFailureTest, ACallHasADeadlineThatItDoesNotGive) {
   };
   EXPECT_TRUE(client_.Reduce(kSum, std::vector<std::int32_t>{1, 2}).ok());
   const absl::Duration left = absl::FromChrono(deadline) - absl::Now();
-  // gRPC sends the time that is left in steps of 10 s where it is so long, and rounds up: also 3,700 s and
-  // the microsecond by which its clocks may differ.
+  // gRPC sends the remaining time in steps of 10 s if it is this long, and rounds up: also 3,700 s and the
+  // microsecond by which its clocks may differ.
   EXPECT_TRUE(left > absl::Minutes(60) && left <= absl::Seconds(3710)) << left;
 }
 
@@ -250,7 +250,7 @@ TEST(ClientReconnectTest, CancelledWhileItWaitsForAServer) {
   EXPECT_LT(absl::Now() - start, absl::Minutes(1));
 }
 
-// Deletes the array at its first call, but the answer to that is lost as often as it is told.
+// Deletes the array at its first call, but the response to that is lost however often it is sent.
 class FakeArrays final : public v1::ArrayService::Service {
  public:
   explicit FakeArrays(int lost_answers) : lost_answers_(lost_answers) {}
@@ -261,7 +261,7 @@ class FakeArrays final : public v1::ArrayService::Service {
     return ErrorWithReason(grpc::StatusCode::NOT_FOUND, "no such array", "UNKNOWN_MEMORY");
   }
 
-  // Keeps the array, but the answer is lost.
+  // Keeps the array, but the response is lost.
   grpc::Status PutArray(grpc::ServerContext*, grpc::ServerReader<v1::PutArrayRequest>* reader,
                         v1::PutArrayResponse*) override {
     v1::PutArrayRequest request;
@@ -292,7 +292,7 @@ TEST(ClientDeleteTest, AnArrayThatIsGoneAfterALostAnswerWasDeleted) {
   }
 }
 
-// It would be kept once more, and nobody would know of the first. Also where it has no elements.
+// It would be kept once more, and nobody would know of the first. This holds even if it has no elements.
 TEST(ClientPutTest, AnArrayThatMayBeKeptIsNotSentAgain) {
   for (const std::size_t count : {0, 1000}) {
     FakeArrays service(0);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client against a server that records: what is sent, and what comes back.
+// The client with a server that records: what is sent, and what comes back.
 #include "client/client.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ TEST_F(ClientTest, SumOfASmallVectorIsOneLine) {
 
 TEST_F(ClientTest, LongLongIsAnInteger) {
   const std::vector<long long> values = {-3, 1};
-  // The service counts elements of four bytes, so that it has another answer.
+  // The service counts elements of four bytes, so its result is a different one.
   EXPECT_TRUE(absl::IsInternal(client_.Reduce(kSum, values).status()));
   const SeenCall call = service_.calls().front();
   EXPECT_EQ(call.header.spec().element_type(), v1::ELEMENT_TYPE_INT64);
@@ -167,7 +167,7 @@ TEST_F(ClientTest, WriterTakesAnyCut) {
   }
 }
 
-// Waits for data of which nobody else would tell.
+// Waits for data whose arrival nothing else reports.
 bool Soon(const std::atomic<std::size_t>& bytes, std::size_t expected) {
   const absl::Time end = absl::Now() + absl::Seconds(30);
   while (bytes != expected && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A peer that reads no more but does not close: the kernel must end the connection, and with it the call
-// whose chunk is stuck in it. Takes the 20 s that client/connections/connection.cc sets, where the call
-// itself does not end before.
+// A peer that stops reading but does not close: the kernel must end the connection, and with it the call
+// whose chunk is stuck in it. Takes the 20 s that client/connections/connection.cc sets, unless the call
+// itself ends before.
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -40,12 +40,12 @@ TEST(DeadConnectionTest, CallEndsAndTheNextOneConnectsAnew) {
   EXPECT_EQ(*sum, 6);
 }
 
-// The call's end does not wait for the peer, though gRPC still has to send from the caller's memory.
+// The call's end does not wait for the peer, although gRPC still has to send from the caller's memory.
 class CallThatEndsTest : public testing::TestWithParam<const char*> {
  protected:
   CallThatEndsTest() { proxy_.StallAfter(4096); }
 
-  // The status of a call, which ends soon after it has to. Then the connection is made anew.
+  // The status of a call, which ends soon after it has to. Then a new connection is made.
   absl::Status StatusOf(const CallOptions& options) {
     Client client(proxy_.target());
     absl::Status status;
@@ -83,7 +83,7 @@ TEST_P(CallThatEndsTest, WhenItIsCancelled) {
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
 }
 
-// A process that can open no file for a while.
+// The process cannot open any file while an object of this class lives.
 class WithoutFiles {
  public:
   WithoutFiles() {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A peer that loses its power after it has taken the whole array: nothing is left to be written that the
+// A peer that loses power after it has received the whole array: nothing is left to write with which the
 // kernel could give up. Takes the 20 s for which client/connections/connection.cc lets a ping wait.
 #include <gtest/gtest.h>
 

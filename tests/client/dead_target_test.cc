@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Servers of which one is silent: calls, and questions about the servers, go on with the others.
+// Several servers, one of which is silent: calls, and questions about the servers, go on with the others.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace warpfold {
 namespace {
 
 constexpr int kCalls = 20;
-// Of a call that has 3 s to find a server dead, and would need 20 s by gRPC's default.
+// For a call that takes 3 s to find a server dead, and would take 20 s with gRPC's default.
 constexpr absl::Duration kUntilItCounts = absl::Seconds(15);
 
 class DeadTargetTest : public testing::Test {
@@ -50,7 +50,7 @@ TEST_F(DeadTargetTest, CallsGoToTheOtherServer) {
   EXPECT_EQ(Failures(client, kUntilItCounts), 0);
 }
 
-// Which calls go to it then is a question of time, and no call's fate.
+// Which calls then go to it is a question of timing, and does not harm any call.
 TEST_F(DeadTargetTest, ACallTooShortToLearnOfItSparesTheNextOnes) {
   Client client({dead_.target(), alive_.target()});
   EXPECT_FALSE(ReduceWithin(client, absl::Seconds(1)).ok());
@@ -61,12 +61,12 @@ TEST_F(DeadTargetTest, ACallTooShortToLearnOfItSparesTheNextOnes) {
   RetryLoop retry(targets, 0, options, absl::InfiniteFuture(), {});
   const absl::Time before = absl::Now();
   EXPECT_FALSE(retry.Again(absl::DeadlineExceededError("too short"), {}));
-  // Connecting to it, which ends after 3 s, is over by then.
+  // The attempt to connect to it, which ends after 3 s, is over by then.
   EXPECT_TRUE(targets.IsLeftOut(0, before + absl::Seconds(4)));
   EXPECT_EQ(targets.Best(0, before, {}), 1u);
 }
 
-// The other one is left out, too, since a short call met it while its machine stood still, and for longer
+// The other one is left out, too, because a short call met it while its machine stood still, and for longer
 // than the dead one. A call that has time goes to both.
 TEST_F(DeadTargetTest, ATargetThatShortCallsHadLeftOutIsTriedBeforeTheDeadOneAgain) {
   StallingProxy proxy(alive_.port());
@@ -101,7 +101,7 @@ TEST_F(DeadTargetTest, QuestionsAreAnsweredByTheOtherServer) {
 TEST_F(DeadTargetTest, QuestionsAreAnsweredWhileAServerThatWasThereIsSilent) {
   StallingProxy proxy(alive_.port());
   Client client({proxy.target(), alive_.target()});
-  // Both connections are made, so that no limit on connecting helps: who asked in turn would wait in vain.
+  // Both connections exist, so no limit on connecting helps: a client that asked in turn would wait in vain.
   for (int i = 0; i < 2; ++i) {
     const auto sum = client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3});
     ASSERT_TRUE(sum.ok()) << sum.status();
@@ -165,9 +165,9 @@ TEST(NoServerTest, TheQuestionWhetherItServesIsAskedOfEachTargetAnew) {
   const int second = gone();
   std::optional<FakeServer> server;
   Client client({"127.0.0.1:" + std::to_string(gone()), "127.0.0.1:" + std::to_string(second)});
-  // After them gRPC by itself would connect only after more than the question takes.
+  // After these, gRPC by itself would connect only after more time than the question takes.
   for (int i = 0; i < 4; ++i) ASSERT_FALSE(client.IsServing().ok());
-  // Asked before and in the pauses.
+  // Asked before the pauses and in them.
   const auto start = [&] {
     if (!server.has_value()) server.emplace(service, second);
     return true;
@@ -176,8 +176,8 @@ TEST(NoServerTest, TheQuestionWhetherItServesIsAskedOfEachTargetAnew) {
   EXPECT_TRUE(serving.ok() && *serving) << serving.status();
 }
 
-// As one on a busy machine: the kernel takes the connection, and the process has no processor yet. While that
-// is so, gRPC fails calls at once with the error of the attempt before.
+// This server behaves like one on a busy machine: the kernel takes the connection, and the process has no
+// processor yet. While that is so, gRPC fails calls at once with the error of the attempt before.
 TEST(SlowServerTest, AConnectionThatWasTakenIsWaitedForBeforeTheNextAttempt) {
   FakeService service;
   const FakeServer server(service);
@@ -185,7 +185,7 @@ TEST(SlowServerTest, AConnectionThatWasTakenIsWaitedForBeforeTheNextAttempt) {
   std::optional<StallingProxy> proxy;
   int asked = 0;
   // The first attempt finds no socket, and from the first pause on there is a silent one. The pauses between
-  // four attempts together are too short for so many questions, of which there are 20 in a second.
+  // four attempts together are too short for that many questions, of which there are 20 in a second.
   const auto go_on = [&] {
     if (!proxy.has_value()) proxy.emplace(server.port(), folder.Path("socket"));
     if (asked == 0) proxy->StallAfter(0);
@@ -198,8 +198,8 @@ TEST(SlowServerTest, AConnectionThatWasTakenIsWaitedForBeforeTheNextAttempt) {
   EXPECT_GE(asked, 20);
 }
 
-// The wait for it ends with the deadline, and the answer is why the last attempt failed: there is no time for
-// another one, which could only say that.
+// The wait for it ends with the deadline, and the error is the reason why the last attempt failed: there is
+// no time for another one, which could only report that.
 TEST(SlowServerTest, TheLastFailureIsTheAnswerWhereItStaysSilent) {
   FakeService service;
   const FakeServer server(service);

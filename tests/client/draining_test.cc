@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One name of two addresses, of which the first has a server that drains and can still be reached, as one
-// behind a proxy: a new connection leads to it again.
+// One name with two addresses. The server at the first drains but can still be reached, like one behind a
+// proxy: a new connection leads to it again.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,7 +24,7 @@ const std::vector<std::int32_t> kValues = {1, 2, 3};
 
 class DrainingTest : public testing::Test {
  protected:
-  // Refuses all calls, and keeps when they came.
+  // Rejects all calls, and records when they came.
   void DrainTheFirst() {
     first_.on_start = [this](int, grpc::ServerContext&) {
       refused_at_.push_back(absl::Now());
@@ -42,7 +42,7 @@ class DrainingTest : public testing::Test {
   absl::Notification refused_twice_;
 };
 
-// What is written to it cannot be sent again, but nothing has been.
+// Data that was written to it cannot be sent again, but nothing has been written.
 TEST_F(DrainingTest, AWriterOpensAtAServerThatStays) {
   DrainTheFirst();
   Client client({leaving_->target(), staying_.target()}, {.backoff = absl::Milliseconds(1)});
@@ -58,7 +58,7 @@ TEST_F(DrainingTest, AWriterOpensAtAServerThatStays) {
   EXPECT_FALSE(refused_at_.empty());
 }
 
-// Before, all attempts were over within milliseconds, since each connection was made at once.
+// Previously, all attempts were over within milliseconds, since each connection was made at once.
 TEST_F(DrainingTest, TheCallOutlastsAnAddressThatIsClosedLate) {
   DrainTheFirst();
   std::jthread end([this] {
@@ -80,12 +80,12 @@ TEST_F(DrainingTest, AnotherConnectionIsTriedAtOnceAndThenAfterPauses) {
   Client client(name_, {.max_attempts = 4, .backoff = backoff});
   EXPECT_TRUE(absl::IsUnavailable(client.Reduce(kSum, kValues).status()));
   ASSERT_EQ(refused_at_.size(), 4u);
-  constexpr double kLeast = 0.8;  // of a pause, which is varied
+  constexpr double kLeast = 0.8;  // of a pause, whose length varies
   EXPECT_GE(refused_at_[2] - refused_at_[1], 2 * kLeast * backoff);
   EXPECT_GE(refused_at_[3] - refused_at_[2], 4 * kLeast * backoff);
 }
 
-// Each may be behind a proxy that goes on to take connections.
+// Each may be behind a proxy that goes on accepting connections.
 TEST_F(DrainingTest, TwoNamesThatBothDrainAreTriedAgainAfterPauses) {
   DrainTheFirst();
   second_.on_start = first_.on_start;
@@ -94,13 +94,13 @@ TEST_F(DrainingTest, TwoNamesThatBothDrainAreTriedAgainAfterPauses) {
                 {.max_attempts = 4, .backoff = backoff});
   EXPECT_TRUE(absl::IsUnavailable(client.Reduce(kSum, kValues).status()));
   ASSERT_EQ(refused_at_.size(), 4u);
-  constexpr double kLeast = 0.8;  // of a pause, which is varied
+  constexpr double kLeast = 0.8;  // of a pause, whose length varies
   EXPECT_LT(refused_at_[1] - refused_at_[0], kLeast * backoff) << "the other one may serve";
   EXPECT_GE(refused_at_[2] - refused_at_[1], 2 * kLeast * backoff);
   EXPECT_GE(refused_at_[3] - refused_at_[2], 4 * kLeast * backoff);
 }
 
-// As between the shares of an array, whose server may be restarted more than once.
+// For example between the shares of an array, whose server may be restarted more than once.
 TEST_F(DrainingTest, ASuccessBetweenTwoDrainsCounts) {
   const ClientOptions options = {.backoff = absl::Minutes(10)};
   Targets targets({name_}, options);

@@ -216,7 +216,7 @@ FakeServer::FakeServer(grpc::Service& service, int port, grpc::Service* second) 
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // The real server's limit, and gRPC's default.
   builder.SetMaxReceiveMessageSize(4 << 20);
-  // A wide window: what the client cannot send waits in its socket, not in its stream.
+  // A wide window: data that the client cannot send waits in its socket, not in its stream.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 20);
   builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(&service);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server of the protocol that adds int32 elements and keeps what it was sent. Tests make it fail, wait
+// A server of the protocol that adds int32 elements and records what it was sent. Tests make it fail, wait
 // and vanish at will.
 #pragma once
 
@@ -31,42 +31,42 @@ struct SeenCall {
 // A status with an ErrorInfo, as the real server sends it.
 grpc::Status ErrorWithReason(grpc::StatusCode code, const std::string& message, const std::string& reason);
 
-// The refusal of a full server, which says when to come again.
+// The rejection by a full server, which says when to come again.
 grpc::Status Busy(std::int64_t retry_ms);
 
-// Whether the client of this call waits to hear that it is admitted.
+// Whether the client of this call waits to be told that it is admitted.
 bool AsksForAdmission(const grpc::ServerContext& context);
 
-// The least that a server says of itself.
+// The least that a server reports about itself.
 v1::GetServerInfoResponse SampleInfo();
 
 class FakeService final : public v1::ReductionService::Service {
  public:
-  // Called with the number of the call (0, 1, ...) before anything is read; an error is answered at once.
+  // Called with the number of the call (0, 1, ...) before anything is read; an error is returned at once.
   std::function<grpc::Status(int call, grpc::ServerContext& context)> on_start;
-  // Called after each chunk; an error is answered at once.
+  // Called after each chunk; an error is returned at once.
   std::function<grpc::Status(const SeenCall& call, grpc::ServerContext& context)> on_chunk;
 
-  // Called when the commit has been read, before the answer; an error is answered.
+  // Called when the commit has been read, before the response; an error is returned.
   std::function<grpc::Status(const SeenCall& call, grpc::ServerContext& context)> on_commit;
-  // Called with the number of the Merge (0, 1, ...); an error is answered.
+  // Called with the number of the Merge (0, 1, ...); an error is returned.
   std::function<grpc::Status(int merge)> on_merge;
-  // Changes what is answered: a server that does not keep to the protocol.
+  // Changes the response: a server that does not follow the protocol.
   std::function<void(v1::Reduction& reduction)> on_answer;
 
-  // Whether streams that ask for their admission are told of it after on_start: older servers do not know the
+  // Whether streams that ask for admission are told of it after on_start: older servers do not know the
   // question.
   bool tells_admissions = true;
 
-  // What GetServerInfo answers. Without advice, as here, a client uses one stream.
+  // The response to GetServerInfo. Without advice, as here, a client uses one stream.
   v1::GetServerInfoResponse info = SampleInfo();
 
   // The size of each partial state; at least 8.
   std::size_t state_bytes = 8;
 
-  // Calls that ended OK, in the order of their ends.
+  // Calls that ended OK, in the order in which they ended.
   std::vector<SeenCall> calls() const;
-  // Reduce and ReduceArray.
+  // The number of Reduce and ReduceArray calls.
   int started() const;
   int merges() const;
   int questions() const;  // GetServerInfo

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A port on which connecting is never answered, as that of a host that has lost its power: a connection that
-// nobody accepts fills its queue, and the kernel drops those that come after it.
+// A port on which attempts to connect get no response, like that of a host that has lost power: a connection
+// that nobody accepts fills its queue, and the kernel drops those that come after it.
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CallOptions::keep_going: who is asked, on which thread, and that a false ends a call wherever it waits.
+// CallOptions::keep_going: when and on which thread it is called, and that a false ends a call wherever it
+// waits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +28,7 @@ grpc::Status HangUntilCancelled(const SeenCall&, grpc::ServerContext& context) {
 
 class KeepGoingTest : public testing::Test {
  protected:
-  // Says false from the third time on; fails on another thread than the test's.
+  // Returns false from the third time on; fails on any thread but the test's.
   CallOptions ThreeQuestions(int streams = 1) {
     const auto keep_going = [this, caller = std::this_thread::get_id()] {
       EXPECT_EQ(std::this_thread::get_id(), caller);

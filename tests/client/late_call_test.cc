@@ -43,7 +43,8 @@ class LateCallTest : public testing::Test {
     EXPECT_TRUE(reduction.ok()) << reduction.status();
   }
 
-  // Until the end of a call with a short timeout is so old that one which waited would have broken off.
+  // Sleeps until the end of a call with a short timeout is so long ago that a call that waited would have
+  // broken off.
   static void SleepUntilLate() { absl::SleepFor(kTakenWithin + absl::Milliseconds(500)); }
 
   FakeService service_;
@@ -87,7 +88,7 @@ TEST_F(LateCallTest, AWriterOfLittleAtATimeEndsAtItsDeadline) {
   Writer late = Open(absl::Milliseconds(50));
   absl::Status status;
   while (status.ok()) {
-    // So little is only gathered, for half a second.
+    // So few bytes are only collected, for half a second.
     status = late.Write(std::vector<std::byte>(4));
     absl::SleepFor(absl::Milliseconds(5));
   }
@@ -95,10 +96,10 @@ TEST_F(LateCallTest, AWriterOfLittleAtATimeEndsAtItsDeadline) {
   EXPECT_LT(absl::Now() - begin, absl::Milliseconds(400));
 }
 
-// Times that have passed before a call begins, also such as gRPC takes for "never".
+// Times that have passed before a call begins, including those that gRPC takes for "never".
 class CallThatBeginsLateTest : public LateCallTest, public testing::WithParamInterface<absl::Duration> {
  protected:
-  // Nothing is sent where there is a connection, either.
+  // Nothing is sent if there is a connection, either.
   CallThatBeginsLateTest() { EXPECT_TRUE(client_.Reduce(kSum, std::vector<std::int32_t>{1}).ok()); }
   ~CallThatBeginsLateTest() override {
     EXPECT_EQ(service_.started(), started_);

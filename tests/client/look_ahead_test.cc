@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each stream of an array sends its next share while the one before is not answered.
+// Each stream of an array sends its next share while the one before has had no response.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,11 +26,11 @@ namespace {
 const Spec kSumSpec = {.operators = {"sum"}};
 constexpr std::size_t kMiBElements = (1 << 20) / 4;
 constexpr std::size_t kShareElements = 16 * kMiBElements;
-constexpr std::size_t kShares = 8;  // of an array of so many times 16 MiB, on two streams
+constexpr std::size_t kShares = 8;  // of an array of this many times 16 MiB, on two streams
 
 std::string ReasonOf(const absl::Status& status) { return GetErrorInfo(status).value_or(ErrorInfo{}).reason; }
 
-// Waits a minute at most: whether it has come.
+// Waits a minute at most; returns whether the condition holds.
 bool Await(const std::function<bool()>& condition) {
   const absl::Time end = absl::Now() + absl::Seconds(60);
   while (!condition() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
@@ -99,7 +99,8 @@ TEST_F(LookAheadTest, AFailureIsSeenWhileTheNextShareIsSent) {
     failed_ = true;
     return ErrorWithReason(grpc::StatusCode::OUT_OF_RANGE, "too large", "OVERFLOW");
   };
-  // The other stream does not get beyond the second share's first chunk, so the third is of the first stream.
+  // The other stream does not get beyond the second share's first chunk, so the third is from the first
+  // stream.
   const auto generate = [&](std::uint64_t offset, std::span<std::byte> chunk) {
     std::memset(chunk.data(), 0, chunk.size());
     const std::uint64_t share = offset / (kShareElements * 4);
@@ -156,7 +157,7 @@ TEST_F(LookAheadTest, AServerThatHasOnlyAPlaceForEachStreamIsNotAskedForMore) {
   std::atomic<int> under_way = 0;
   std::atomic<int> refused = 0;
   service_.on_start = [&](int, grpc::ServerContext&) {
-    // Who is refused has no place for a moment either: another would be refused for it.
+    // A rejected call has no place for a moment either: another would be rejected because of it.
     for (int now = under_way; now < 2;) {
       if (under_way.compare_exchange_weak(now, now + 1)) return grpc::Status::OK;
     }
@@ -169,8 +170,9 @@ TEST_F(LookAheadTest, AServerThatHasOnlyAPlaceForEachStreamIsNotAskedForMore) {
     return grpc::Status::OK;
   };
   ExpectSum(Reduce());
-  // A look ahead of each stream, and a call that found the place of its stream taken by the other's, on a
-  // busy machine more than once. Who went on looking ahead would be refused six times and more.
+  // One look ahead for each stream, and a call that found the place of its stream taken by the other's, which
+  // happens more than once on a busy machine. A client that went on looking ahead would be rejected six times
+  // and more.
   EXPECT_GE(refused, 1);
   EXPECT_LE(refused, 5);
 }

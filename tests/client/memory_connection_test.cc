@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client's side of the memory socket, with a server that hangs: nobody waits for longer than was asked
-// for, and what was given up or given back meanwhile is told to the server once it answers again.
+// The client's side of the memory socket, with a server that hangs: nobody waits for longer than requested,
+// and the server learns of what was given up or given back meanwhile once it responds again.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@
 namespace warpfold {
 namespace {
 
-// A server of one client at a time that registers whatever it is asked to, but not while it hangs.
+// A server with one client at a time that registers whatever it is asked to, but not while it hangs.
 class Peer {
  public:
   explicit Peer(const std::string& path)
@@ -53,16 +53,16 @@ class Peer {
   }
 
   void SetHanging(bool hanging) { hanging_ = hanging; }
-  // Whether it answers what is no message.
+  // Whether it responds with something that is not a message.
   void SetGarbling(bool garbling) { garbling_ = garbling; }
 
-  // What is registered and was not given back.
+  // The tokens that are registered and were not given back.
   std::vector<std::string> tokens() {
     const absl::MutexLock lock(&mutex_);
     return tokens_;
   }
 
-  // How many registrations it was asked for.
+  // How many registrations were requested.
   int registered() {
     const absl::MutexLock lock(&mutex_);
     return registered_;
@@ -121,7 +121,7 @@ class Peer {
 class MemoryConnectionTest : public testing::Test {
  protected:
   static constexpr absl::Duration kShort = absl::Milliseconds(100);
-  // Far above what any of this takes, and far below the two minutes of a server that hangs.
+  // Far more than any of this takes, and far less than the two minutes of a server that hangs.
   static constexpr absl::Duration kLong = absl::Seconds(20);
 
   // Waits until nothing is registered any more.
@@ -157,10 +157,10 @@ TEST_F(MemoryConnectionTest, AWaitEndsAsAnyCallsDoes) {
   EXPECT_LT(absl::Now() - start_, kLong);
 }
 
-// As a handler of signals may ask, while its own thread waits.
+// As a signal handler may ask, while its own thread waits.
 TEST_F(MemoryConnectionTest, AQuestionFromWithinAnotherOneDoesNotWaitForItself) {
   peer_.SetHanging(true);
-  int questions = 0;  // the third one is that of the wait for the answer
+  int questions = 0;  // the third one comes while the response is awaited
   const auto keep_going = [&] {
     if (++questions < 3) return true;
     EXPECT_EQ(CodeOf({.timeout = kLong}), absl::StatusCode::kFailedPrecondition);
@@ -189,13 +189,13 @@ TEST_F(MemoryConnectionTest, WhatIsRegisteredTooLateIsGivenBack) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(CodeOf({.timeout = kShort}), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(peer_.tokens(), testing::IsEmpty());
   peer_.SetHanging(false);
-  // The answers are still each its own question's.
+  // Each response still belongs to its own question.
   const auto memory = connection_.Allocate(4096);
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token()));
 }
 
-// With no other question to come, which would give it back.
+// There is no other question to come, which would give it back.
 TEST_F(MemoryConnectionTest, WhatIsRegisteredTooLateIsGivenBackAlsoIfNobodyAsksAgain) {
   peer_.SetHanging(true);
   EXPECT_EQ(CodeOf({.timeout = kShort}), absl::StatusCode::kDeadlineExceeded);
@@ -239,11 +239,11 @@ TEST_F(MemoryConnectionTest, AnEndBeforeTheQuestionIsHeard) {
   EXPECT_EQ(peer_.registered(), 1);
 }
 
-// A caller that is told of a signal is told once.
+// A caller that is told of a signal is told only once.
 TEST_F(MemoryConnectionTest, AQuestionThatWasGivenUpIsNotAskedAgain) {
   peer_.SetHanging(true);
   int questions = 0;
-  // The third one is that of the wait for the answer.
+  // The third one comes while the response is awaited.
   const CallOptions once = {.timeout = kLong, .keep_going = [&questions] { return ++questions != 3; }};
   EXPECT_EQ(CodeOf(once), absl::StatusCode::kCancelled);
   EXPECT_EQ(questions, 3);
@@ -253,7 +253,7 @@ TEST_F(MemoryConnectionTest, AQuestionThatWasGivenUpIsNotAskedAgain) {
   EXPECT_EQ(peer_.registered(), 2);
 }
 
-// A server hangs up on who sends it what is no memfd, and with that forgets all memory.
+// A server hangs up on a client that sends it something that is not a memfd, and then forgets all memory.
 TEST_F(MemoryConnectionTest, WhatTheServerWouldHangUpOnChangesNothing) {
   const auto memory = connection_.Allocate(4096);
   const int file = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -274,7 +274,7 @@ TEST_F(MemoryConnectionTest, WhatTheServerWouldHangUpOnChangesNothing) {
   EXPECT_TRUE(connection_.Allocate(4096).ok());
 }
 
-// Its tokens begin anew, so that one of the old memory would end new memory here.
+// Its tokens start anew, so that a token of the old memory would end new memory here.
 TEST_F(MemoryConnectionTest, AServerThatIsStartedAgainIsConnectedToAgain) {
   const std::string path = path_ + "again";
   std::optional<Peer> peer(path);
@@ -316,7 +316,7 @@ TEST_F(MemoryConnectionTest, AForkInTheMiddleOfAQuestionLeavesItToItsProcess) {
   pid_t child = -1;
   int questions = 0;
   const auto keep_going = [&] {
-    // The third one is that of the wait for the answer.
+    // The third one comes while the response is awaited.
     if (++questions == 3) child = fork();
     if (child > 0) peer_.SetHanging(false);
     return true;
@@ -359,7 +359,7 @@ TEST_F(MemoryConnectionTest, MemoryThatIsGivenBackWhileAnotherThreadAsksIsToldBy
   });
   while (!asking) absl::SleepFor(absl::Milliseconds(1));
   memory.reset();
-  // A third one waits for its turn no longer than it wants.
+  // A third one waits for its turn no longer than it wants to.
   EXPECT_EQ(CodeOf({.timeout = kShort}), absl::StatusCode::kDeadlineExceeded);
   EXPECT_LT(absl::Now() - start_, kLong);
   peer_.SetHanging(false);
@@ -367,7 +367,7 @@ TEST_F(MemoryConnectionTest, MemoryThatIsGivenBackWhileAnotherThreadAsksIsToldBy
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(other->token()));
 }
 
-// To hang up is the quick way to give back what comes too late: not where the server has one memory or more.
+// Hanging up is the quick way to give back what comes too late, but not if the server has any memory.
 TEST_F(MemoryConnectionTest, AQuestionThatIsGivenUpCostsNoMemoryThatIsUsed) {
   const auto memory = connection_.Allocate(4096);
   peer_.SetHanging(true);
@@ -378,7 +378,7 @@ TEST_F(MemoryConnectionTest, AQuestionThatIsGivenUpCostsNoMemoryThatIsUsed) {
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token(), other->token()));
 }
 
-// It may answer anything to any question, so that no token of it is believed any more.
+// It may respond to any question with anything, so no token from it is trusted any more.
 TEST_F(MemoryConnectionTest, AServerWhoseAnswerIsNotReadableIsAskedNoMore) {
   const auto memory = connection_.Allocate(4096);
   peer_.SetGarbling(true);
@@ -408,7 +408,7 @@ TEST_F(MemoryConnectionTest, MemoryThatIsMovedStaysAndWhatItReplacesIsGivenBack)
 
 TEST_F(MemoryConnectionTest, ConnectingEndsInTime) {
   peer_.SetHanging(true);
-  // These are the queue of those that nobody has accepted.
+  // These fill the queue of connections that nobody has accepted.
   std::vector<MemoryConnection> waiting;
   absl::Status status;
   while (status.ok()) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays that their callers cut themselves: states of parts, from a server in this process that reduces on
-// the CPU, and what they are merged to.
+// Arrays that their callers divide themselves: states of parts, from a server in this process that reduces on
+// the CPU, and the result of merging them.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -56,7 +56,7 @@ class PartsTest : public testing::Test {
     return client_->ReducePart(kSpec, ElementType::kFloat32, first, pieces, options);
   }
 
-  // States of the array's parts, each but the last of so many cut elements.
+  // States of the array's parts, each except the last with this many elements.
   std::vector<PartialState> StatesOf(std::span<const float> array, std::uint64_t cuts_of_part) {
     std::vector<PartialState> states;
     for (std::uint64_t first = 0; first < array.size(); first += cuts_of_part * kCut) {
@@ -117,7 +117,7 @@ TEST_F(PartsTest, APartMayLieInPiecesOfAnyLength) {
   const std::span<const std::byte> bytes = Bytes(array);
   std::mt19937 random(2);  // NOLINT(cert-msc51-cpp)
   for (const std::size_t longest : {3, 5'000, 200'000}) {
-    // Each in memory of its own, so that what lies behind a piece is not the next one.
+    // Each piece is in its own memory, so that what lies after it is not the next one.
     std::vector<std::vector<std::byte>> owned;
     for (std::size_t begin = 0; begin < bytes.size(); begin += owned.back().size()) {
       if (random() % 4 == 0) owned.emplace_back();

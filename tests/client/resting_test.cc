@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call that follows a refusal does not come before the server said, also where it is not a retry.
+// A call that follows a rejection does not come earlier than the server said, even if it is not a retry.
 #include <gtest/gtest.h>
 
 #include <stop_token>

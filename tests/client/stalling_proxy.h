@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A network that goes dead: forwards so many bytes between a client and a server, then reads no more.
+// A network that goes dead: it forwards a number of bytes between a client and a server, then stops reading.
 // Sockets stay open, as with a peer that was suspended.
 #pragma once
 
@@ -24,11 +24,11 @@ class StallingProxy {
 
   const std::string& target() const { return target_; }
 
-  // Forwards this many more bytes, of connections that exist and of new ones together.
+  // Forwards this many more bytes, over existing and new connections together.
   void StallAfter(std::int64_t bytes) { bytes_left_ = bytes; }
   void Resume() { bytes_left_ = kUnlimited; }
 
-  // From now on reads what comes from either side and throws it away, as a machine seems to that lost its
+  // From now on reads what comes from either side and throws it away, like a machine that seems to have lost
   // power when all bytes had been acknowledged.
   void Swallow() { swallows_ = true; }
 

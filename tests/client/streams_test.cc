@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One array on many streams and several servers: how it is shared out, and what a failure costs.
+// One array on many streams and several servers: how it is divided, and what a failure costs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,8 @@ TEST_F(StreamsTest, AServerWithoutAdviceGetsOneStream) {
 }
 
 TEST_F(StreamsTest, ASlowStreamDoesNotDecide) {
-  // The first share is held until all others are done: with a stripe each, the other half would never be.
+  // The first share is held until all others are done: with one stripe each, the other half would never be
+  // done.
   service_.on_commit = [&](const SeenCall& call, grpc::ServerContext&) {
     const absl::Time end = absl::Now() + absl::Seconds(60);
     while (call.header.first_element() == 0 && service_.calls().size() < 7 && absl::Now() < end) {
@@ -88,7 +89,7 @@ TEST_F(StreamsTest, ASlowStreamDoesNotDecide) {
   EXPECT_EQ(service_.calls().size(), 8u);
 }
 
-// Streams at the same time count by the longest, shares in a row by their sum; the merge does not count.
+// Of simultaneous streams the longest counts, of consecutive shares the sum; the merge does not count.
 TEST_F(StreamsTest, TimingsAreThoseOfTheSlowestStream) {
   service_.on_answer = [](v1::Reduction& reduction) {
     v1::ServerTimings& timings = *reduction.mutable_timings();
@@ -185,7 +186,7 @@ TEST_F(StreamsTest, AnAnswerToAnotherQuestionIsNotBelieved) {
 
   service_.on_answer = [](v1::Reduction& reduction) { reduction.clear_state(); };
   expect_mismatch(client_.Reduce(kSum, Ones(1), {.streams = 4}).status());
-  // Changes only what Merge answers.
+  // Changes only what Merge returns.
   service_.on_answer = [](v1::Reduction& reduction) {
     if (!reduction.has_state()) reduction.set_element_count(reduction.element_count() - 1);
   };

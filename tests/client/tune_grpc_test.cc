@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// gRPC's settings after TuneGrpc. It runs twice: as it is, and where the environment names a strategy.
+// gRPC's settings after TuneGrpc. The test runs twice: as it is, and with a strategy named in the
+// environment.
 #include "client/tune_grpc.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +38,7 @@ TEST(TuneGrpcTest, ThreadsWaitForTheirOwnSocketsUnlessTheEnvironmentSaysOtherwis
   EXPECT_EQ(after == nullptr ? "" : after, given) << "programs that this one starts are not to have it";
 }
 
-// A lock that is checked ends the process here.
+// A lock that is checked would end the process here.
 TEST(TuneGrpcTest, LocksMayBeTakenInEitherOrder) {
   TuneGrpc();
   absl::Mutex first;

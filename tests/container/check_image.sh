@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # check_image.sh BASE DIGEST TOOLS BUILDAH...: checks the image localhost/warpfold, made on top of the archive
-# BASE that has the digest DIGEST, in the store that the command BUILDAH... works on: its configuration, its
-# files, its bill of materials, that its server starts, answers and drains where it may do hardly anything,
+# BASE with the digest DIGEST, in the store on which the command BUILDAH... works: its configuration, its
+# files, its bill of materials, that its server starts, responds and drains when it may do hardly anything,
 # and that it cuts floods. TOOLS is the environment of deploy/tools_environment.sh; without it the bill is not
-# validated. Changes the network namespace it runs in.
+# validated. Changes the network namespace in which it runs.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=/dev/null
@@ -16,7 +16,7 @@ digest=$2
 tools=$3
 buildah=("${@:4}")
 readonly kReadyTimeoutS=60
-# Beyond the base; 150 MB is the goal with the cuda backend in it.
+# In addition to the base; 150 MB is the goal with the cuda backend included.
 readonly kMaxBytes=150000000
 readonly kShare=usr/local/share/warpfold
 readonly kSbom=$kShare/sbom.spdx.json
@@ -31,7 +31,7 @@ trap '[[ -z $runner_pid ]] || kill -KILL "$runner_pid"' EXIT
 check_configuration() {
   expect "$(config User)" 65532:65532
   expect "$(config Entrypoint)" "[/usr/local/bin/warpfold-server --listen=0.0.0.0:50051]"
-  # Neither it nor the entry point is a shell's command.
+  # Neither this nor the entry point is a shell command.
   expect "$(config Healthcheck.Test)" "[CMD /usr/local/bin/warpfold health]"
   expect "$(label org.opencontainers.image.licenses)" Apache-2.0
   expect "$(label org.opencontainers.image.revision)" 0123abcd
@@ -70,8 +70,8 @@ check_sbom() {
   fi
 }
 
-# Runs a command of the image as its process 1: any user, no capability, none to be had, nothing that can be
-# written, and neither a shell nor another program of the base.
+# Runs a command of the image as its process 1: with any user, without capabilities or a way to get any,
+# without anything that can be written, and without a shell or another program of the base.
 confined() {
   local root=$1 command=$2
   shift 2
@@ -110,8 +110,7 @@ start_server() {
   expect "$(awk '/^Cap(Inh|Prm|Eff|Bnd|Amb):/ { print $2 }' <<<"$status" | sort -u)" 0000000000000000
 }
 
-# The image says how plaintext is to be had: its server does not listen for other machines without keys or
-# the flag.
+# The image says how to get plaintext: its server does not listen for other machines without keys or the flag.
 check_plaintext() {
   local said status=0
   said=$(confined "$1" /usr/local/bin/warpfold-server --listen=0.0.0.0:50051 --device=cpu 2>&1) || status=$?
@@ -127,7 +126,7 @@ stop_server() {
   expect "the server's exit code $status" "the server's exit code 0"
 }
 
-# Linked statically, the server has its own recvmsg and SSL_read by other means than a shared one.
+# Linked statically, the server gets its own recvmsg and SSL_read by other means than a shared one.
 check_watch() {
   local bin=$1/usr/local/bin
   WARPFOLD_SERVER=$bin/warpfold-server WARPFOLD_CLI=$bin/warpfold WARPFOLD_DEVICE=cpu \
@@ -146,7 +145,7 @@ start_server "$root"
 (confined "$root" /usr/local/bin/warpfold health)
 sum=$(confined "$root" /usr/local/bin/warpfold reduce --op sum --dtype int64 --iota 1000000)
 expect "$sum" "sum 499999500000"
-# What the confinement takes away is really gone.
+# What the confinement takes away must really be gone.
 ! (confined "$root" /bin/sh -c true) 2>/dev/null || fail "there is a shell"
 stop_server
 check_watch "$root"

@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # container_test.sh FOLDER [TOOLS]: builds the Dockerfile and checks the result, without a Docker daemon or a
-# registry: buildah builds, on a stand-in for both base images that debootstrap makes from this machine's
-# own package sources. FOLDER keeps that stand-in for the next run. The compiler's cache is the machine's:
-# the same compiler with the same options has left there what the release consists of. TOOLS is for
+# registry: buildah builds, on a stand-in for both base images that debootstrap makes from this machine's own
+# package sources. FOLDER keeps that stand-in for the next run. The compiler's cache is the machine's: the
+# same compiler with the same options has already left there what the release consists of. TOOLS is for
 # check_image.sh.
 #
-# WARPFOLD_CUDA_TOOLKIT=/usr/local/cuda builds the image with the cuda backend, too, with the toolkit mounted
-# into the build, for all its architectures or those in WARPFOLD_CUDA_ARCHITECTURES: hours on two cores.
-# WARPFOLD_KEEP=FOLDER copies the image's executables there, for a machine that has a GPU.
+# WARPFOLD_CUDA_TOOLKIT=/usr/local/cuda also builds the image with the cuda backend, with the toolkit mounted
+# into the build, for all its architectures or those in WARPFOLD_CUDA_ARCHITECTURES: this takes hours on two
+# cores. WARPFOLD_KEEP=FOLDER copies the image's executables there, for a machine that has a GPU.
 # Exit code 77: skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -42,12 +42,12 @@ build_image() {
   local cache
   cache=$(ccache --get-config cache_dir)
   mkdir -p "$cache" "$folder/ccache"
-  # With other settings (compiler_check above all) nothing would be found.
+  # With other settings (above all of compiler_check) nothing would be found.
   ccache --show-config | sed -n '/^(default)/!s/^([^)]*) //p' | sed '/^cache_dir /d' \
     >"$folder/ccache/ccache.conf"
   local cuda=(--build-arg CUDA=OFF)
   if [[ -n ${WARPFOLD_CUDA_TOOLKIT-} ]]; then
-    # Read-only, and at the same place: vfs would copy it into every layer.
+    # Mounted read-only, at the same place: vfs would copy it into every layer.
     cuda=(--build-arg CUDA=ON --volume "$(realpath "$WARPFOLD_CUDA_TOOLKIT"):/usr/local/cuda:ro")
     if [[ -n ${WARPFOLD_CUDA_ARCHITECTURES-} ]]; then
       cuda+=(--build-arg "CUDA_ARCHITECTURES=$WARPFOLD_CUDA_ARCHITECTURES")
@@ -71,5 +71,5 @@ trap clean_up EXIT
 make_base "$folder"
 rm -rf "$store"
 build_image
-# The image's port is fixed: in a network of its own, nothing else listens on it.
+# The image's port is fixed: in a separate network nothing else listens on it.
 unshare --net "$here/check_image.sh" "$base" "$digest" "${2-}" "${buildah[@]}"

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# To be sourced by tests that need a bare machine: make_base FOLDER writes FOLDER/base.tar, the root file
-# system of this machine's distribution, minimal, from this machine's own package sources. It is kept for the
-# next run.
+# To be sourced by tests that need a bare machine: make_base FOLDER writes FOLDER/base.tar, the minimal root
+# file system of this machine's distribution, from this machine's own package sources. It is kept for the next
+# run.
 
 skip() { echo "Skipped: $*"; exit 77; }
 fail() { echo "FAILED: $*" >&2; exit 1; }

@@ -4,11 +4,11 @@
 #
 # coverage.sh BUILD OUT [CTEST_ARGUMENT...]: builds the tree in BUILD so that it counts which lines run, runs
 # the tests (with these arguments, or else all that run on the CPU in this build), and writes into OUT:
-# coverage.json, gcovr's report, and missed.txt, the lines that nothing runs. Prints the shares of rooms.
+# coverage.json, gcovr's report, and missed.txt, the lines that nothing runs. Prints the shares of the rooms.
 #
-# Counted are sources of server/, client/ and kernels/ that run on the host, without the Python package, which
-# is built apart. A line of a template counts as run if any of its instances runs it. Processes that are
-# killed, or end without running destructors (exit code 4), do not tell what they ran. Takes gcovr.
+# Sources of server/, client/ and kernels/ that run on the host are counted, without the Python package, which
+# is built separately. A line of a template counts as run if any of its instances runs it. Processes that are
+# killed, or end without running destructors (exit code 4), do not report what they ran. Needs gcovr.
 set -euo pipefail
 (($# >= 2)) || { sed -n '5,7s/^# //p' "$0" >&2; exit 2; }
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -19,12 +19,12 @@ shift 2
 tests=(--label-regex '^(core|rpc|e2e|interop)$' --label-exclude '^gpu$')
 (($# == 0)) || tests=("$@")
 
-# Counters are shared by threads. At -O1 lines are still told apart, and the longest test takes five minutes.
+# Threads share counters. At -O1 lines are still distinguished, and the longest test takes five minutes.
 cmake --preset dev -B "$build" -DWARPFOLD_CUDA=OFF --log-level=WARNING \
   '-DCMAKE_CXX_FLAGS=--coverage -fprofile-update=atomic' '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1'
 cmake --build "$build" >"$out/build.log"
 find "$build" -name '*.gcda' -delete
-# What fails is told: a test that fails has run fewer lines.
+# Failures are reported: a test that fails has run fewer lines.
 ctest --test-dir "$build" --output-on-failure --parallel "$(nproc)" "${tests[@]}" >"$out/tests.log" ||
   tail -n 20 "$out/tests.log" >&2
 

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What coverage.sh prints, of gcovr's report: the share of lines that ran, by room; and those that did not.
+"""What coverage.sh prints of gcovr's report: the share of lines that ran, by room; and the lines that did
+not.
 
 coverage_of_rooms.py REPORT MISSED
 """

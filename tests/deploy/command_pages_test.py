@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Manual pages and completions say all that --help says, and work in their programs.
+"""Manual pages and completions say everything that --help says, and work in their programs.
 
-Environment: WARPFOLD_SERVER, WARPFOLD_CLI; WARPFOLD_PAGES, the folder that the build wrote them to.
+Environment: WARPFOLD_SERVER, WARPFOLD_CLI; WARPFOLD_PAGES, the folder to which the build wrote them.
 """
 
 import os
@@ -17,7 +17,7 @@ _PAGES = pathlib.Path(os.environ["WARPFOLD_PAGES"])
 
 
 def complete(*words: str) -> set[str]:
-    """What bash offers behind these words, of which the last is being typed."""
+    """What bash offers after these words, the last of which is being typed."""
     function = {"warpfold": "_warpfold", "warpfold-server": "_warpfold_server"}[words[0]]
     script = f"""
         . {_PAGES}/bash

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/compose.yaml: its parts fit together, and Prometheus' own tool takes its configuration.
+"""deploy/compose.yaml: its parts fit together, and Prometheus' own tool accepts its configuration.
 
 Runs in the environment that deploy/tools_environment.sh makes. Environment: WARPFOLD_SERVER.
 """
@@ -42,7 +42,7 @@ class ComposeTest(unittest.TestCase):
         self.assertRegex(self.server["restart"], r"^on-failure:[1-9]$")
 
     def test_plaintext_is_asked_for(self):
-        # The image listens on every address of its network, and refuses to without keys or this flag.
+        # The image listens on every address of its network, and refuses to do so without keys or this flag.
         self.assertNotEqual("--allow_insecure" in self.server["command"],
                             any(a.startswith("--tls_cert") for a in self.server["command"]))
 

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The pages: their commands run, their links exist, and so do the flags in those for who runs the service.
+"""The pages: their commands run, their links exist, and so do the flags on the pages for operators.
 
 A block of commands runs here as it stands, on other ports, unless the line above it says what it needs or
-which test of ctest runs it: <!-- needs: a cluster -->, <!-- run by: package -->. In a block of the console,
-commands follow a "$", and the other lines are what is printed; those of a page run one after the other in
-one shell, as its reader types them. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
+which test of ctest runs it: <!-- needs: a cluster -->, <!-- run by: package -->. In a console block, commands
+follow a "$", and the other lines are their output; the blocks of a page run one after the other in one shell,
+as a reader would type them. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
 """
 
 import os
@@ -19,7 +19,7 @@ import unittest
 import flags
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Those whose flags are all ours, or else _OTHER_FLAGS.
+# Pages on which all flags are ours, or match _OTHER_FLAGS.
 _OPERATORS_PAGES = ("docs/operating.md", "docs/versioning.md", "CONTRIBUTING.md", "CHANGELOG.md",
                     "SECURITY.md")
 _PAGES = sorted(str(path.relative_to(_ROOT)) for folder in (".", "docs") for path in
@@ -43,7 +43,7 @@ def text_of(page: str) -> str:
 
 
 def blocks() -> list[tuple[str, str | None, str | None, str, str]]:
-    """(page, needs or run by, of what, sh or console, text) of each block."""
+    """(page, needs or run by, the text after that, sh or console, text) of each block."""
     return [(page, *match.groups()) for page in _PAGES for match in _BLOCK.finditer(text_of(page))]
 
 

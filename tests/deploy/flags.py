@@ -17,7 +17,7 @@ def _help(executable: str, *arguments: str) -> str:
 
 
 def _flags(text: str) -> set[str]:
-    """Those at the beginnings of lines; others are spoken of in descriptions."""
+    """Flags at the beginnings of lines; other flags are mentioned in descriptions."""
     return {name for line in re.findall(r"^ {2,4}(-\S+)", text, re.MULTILINE) for name in line.split(",")}
 
 

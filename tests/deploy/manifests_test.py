@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/kubernetes, rendered by kubectl: valid for Kubernetes' schemas, and fit together.
+"""deploy/kubernetes, rendered by kubectl: the objects are valid for Kubernetes' schemas, and fit together.
 
 Runs in the environment that deploy/tools_environment.sh makes. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
 """
@@ -22,7 +22,7 @@ import flags
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _KUBERNETES = _ROOT / "deploy/kubernetes"
 _OVERLAYS = ("cpu", "gpu", "mtls")
-# The newest whose schemas are there, and the oldest that has all that the manifests use (preStop.sleep).
+# The newest version whose schemas exist, and the oldest that has all that the manifests use (preStop.sleep).
 _VERSIONS = ("1.37", "1.30")
 _LABELS = {"app.kubernetes.io/name": "warpfold"}
 _KINDS = {"Namespace", "ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy",
@@ -38,7 +38,8 @@ def render(folder: pathlib.Path) -> dict[str, dict]:
 
 
 def restriction_complaints(pod: dict) -> list[str]:
-    """What of a pod's specification the Pod Security Standards' profile "restricted" would refuse."""
+    """The parts of a pod's specification that the Pod Security Standards' profile "restricted" would
+    reject."""
     complaints = [f"{field} is set" for field in ("hostNetwork", "hostPID", "hostIPC") if pod.get(field)]
     security = pod.get("securityContext", {})
     if not security.get("runAsNonRoot") or not security.get("runAsUser"):
@@ -116,7 +117,7 @@ class ManifestsTest(unittest.TestCase):
             self.assertEqual(objects["Service"]["metadata"]["labels"], _LABELS)
 
     def test_who_may_connect(self):
-        """Pods with the label that docs/operating.md names, and no others that calls come from."""
+        """Calls may come only from pods with the label that docs/operating.md names."""
         for _, objects in self.rendered.items():
             calls, metrics = objects["NetworkPolicy"]["spec"]["ingress"]
             self.assertEqual(calls["from"], [{"namespaceSelector": {},
@@ -153,7 +154,7 @@ class ManifestsTest(unittest.TestCase):
                 self.assertNotIn("httpGet", how)
 
     def test_probes_by_a_socket(self):
-        """The probes' command meets the address among the flags, without a certificate."""
+        """The probes' command finds the address among the flags, without a certificate."""
         container = self.container("mtls")
         (address,) = (a for a in container["args"] if a.startswith("--listen="))
         (folder,) = (mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "run")
@@ -194,7 +195,7 @@ class ManifestsTest(unittest.TestCase):
                              ["kubernetes.io/hostname", "topology.kubernetes.io/zone"])
             for constraint in spread:
                 self.assertEqual(constraint["labelSelector"]["matchLabels"], _LABELS)
-                # An only node takes them all.
+                # A single node takes them all.
                 self.assertEqual(constraint["whenUnsatisfiable"], "ScheduleAnyway")
 
     def test_the_drain_has_its_time(self):
@@ -233,7 +234,7 @@ class ManifestsTest(unittest.TestCase):
         container = self.container("mtls")
         (flag,) = (argument for argument in container["args"] if argument.startswith("--allow="))
         (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "allow")
-        self.assertNotIn("subPath", mount)  # or a change would not be seen
+        self.assertNotIn("subPath", mount)  # otherwise a change would not be seen
         pod = self.rendered["mtls"]["Deployment"]["spec"]["template"]["spec"]
         (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "allow")
         lists = self.rendered["mtls"]["ConfigMap"]
@@ -257,7 +258,7 @@ class ManifestsTest(unittest.TestCase):
         metrics = self.rendered["cpu"]["HorizontalPodAutoscaler"]["spec"]["metrics"]
         self.assertEqual([rule["name"]["as"] for rule in rules],
                          [metric["pods"]["metric"]["name"] for metric in metrics])
-        # And of metrics that the server has.
+        # The metrics must also be those that the server has.
         names = set(re.findall(r"warpfold_\w+", "".join(r["metricsQuery"] + r["seriesQuery"] for r in rules)))
         sources = "".join(path.read_text() for path in (_ROOT / "server").rglob("*.cc"))
         self.assertGreater(len(names), 2)
@@ -266,7 +267,7 @@ class ManifestsTest(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("promtool"), "needs promtool, of Debian's package prometheus")
     def test_load_moves_what_the_autoscaler_asks_for(self):
-        """Of a pod all whose places are taken, and whose reductions wait 0.1 s each, and of an idle one."""
+        """For a pod whose places are all taken and whose reductions wait 0.1 s each, and for an idle one."""
         stage = "warpfold_stage_duration_seconds"
         values = {"busy": {"warpfold_reductions_in_progress{%s}": "8x10",
                            "warpfold_reductions_limit{%s}": "8x10",

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard's variables and units, and what Kubernetes gets of it and of the alerts.
+"""The dashboard's variables and units, and what Kubernetes gets from it and from the alerts.
 
-Runs in the environment that deploy/tools_environment.sh makes. That the metrics exist and the alerts fire is
-for tests/e2e/prometheus_test.py. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
+Runs in the environment that deploy/tools_environment.sh makes. tests/e2e/prometheus_test.py tests that the
+metrics exist and the alerts fire. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
 """
 
 import json
@@ -68,7 +68,7 @@ class DashboardTest(unittest.TestCase):
                 self.assertTrue(selector.startswith('{job=~"$job",instance=~"$instance"'), expression)
         variables = {variable["name"]: variable for variable in self.board["templating"]["list"]}
         for name in ("job", "instance"):
-            # Without a value of its own, All is all values of the query: those that serve our metrics.
+            # Without its own value, All means all values of the query: those that serve our metrics.
             self.assertNotIn("allValue", variables[name])
             self.assertIn("warpfold_ready", variables[name]["query"])
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The bill of materials of a build: valid SPDX, and it has what went into the executables and the base. And
-the notices of what went into the executables.
+"""The bill of materials of a build is valid SPDX, and contains what went into the executables and the base.
+Also the notices of what went into the executables.
 
 Runs in the environment that deploy/tools_environment.sh makes. Environment: WARPFOLD_BUILD, a built folder.
-The container's test looks at the bill of a real image.
+The container's test checks the bill of a real image.
 """
 
 import json

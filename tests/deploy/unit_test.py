@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The systemd unit, judged by systemd's own tools. Skipped where they are not installed.
+"""The systemd unit, judged by systemd's own tools. Skipped if they are not installed.
 
 Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
 """
@@ -25,7 +25,7 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess:
 
 
 def system_calls(group: str) -> set[str]:
-    """Those of one of systemd's groups, as "@system-service"."""
+    """The system calls of one of systemd's groups, such as "@system-service"."""
     names = re.findall(r"^ {4}(@?\w[\w-]*)$", analyze("syscall-filter", group).stdout, re.MULTILINE)
     return set().union(*(system_calls(name) if name.startswith("@") else {name} for name in names))
 
@@ -34,7 +34,7 @@ def system_calls(group: str) -> set[str]:
 class UnitTest(unittest.TestCase):
 
     def verify(self, text: str) -> str:
-        """What systemd says of the unit, with an executable that is there."""
+        """What systemd says about the unit, with an executable that exists."""
         with tempfile.TemporaryDirectory(prefix="warpfold_unit_") as folder:
             path = pathlib.Path(folder) / _UNIT.name
             path.write_text(text.replace("ExecStart=warpfold-server", "ExecStart=/bin/true"))
@@ -59,7 +59,7 @@ class UnitTest(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
     def test_what_the_server_asks_of_the_kernel(self):
-        """A call that the unit forbids would end the process. On the CPU: a GPU's driver asks for more."""
+        """A call that the unit forbids would end the process. On the CPU: a GPU's driver needs more calls."""
         filters = re.findall(r"^SystemCallFilter=(~?)(\S+)$", _UNIT.read_text(), re.MULTILINE)
         self.assertEqual([sign for sign, _ in filters], ["", "~"])
         allowed = system_calls(filters[0][1]) - system_calls(filters[1][1])
@@ -99,14 +99,14 @@ class UnitTest(unittest.TestCase):
         self.assertEqual(service["RestartPreventExitStatus"], "2")
         self.assertGreater(int(service["TimeoutStopSec"]), 25)
         self.assertNotEqual(service["User"], "root")
-        # Whatever comes late is waited for, but not in a loop that keeps the machine busy.
+        # Things that come late are waited for, but not in a loop that keeps the machine busy.
         self.assertEqual(unit["Unit"]["StartLimitIntervalSec"], "0")
         self.assertGreaterEqual(int(service["RestartSec"]), 5)
-        # It says when it serves: server_process_test.py.
+        # The server reports when it serves: server_process_test.py.
         self.assertEqual(service["Type"], "notify")
 
     def test_the_module_that_cuda_needs(self):
-        """A program that is missing is no failure, and one that is there has the privileges it needs."""
+        """A program that is missing is not a failure, and one that is there has the privileges it needs."""
         text = _UNIT.read_text()
         self.assertIn("\nExecStartPre=-+/usr/bin/nvidia-modprobe -u -c 0\n", text)
         for devices in ("char-nvidia", "char-nvidia-frontend", "char-nvidia-uvm"):

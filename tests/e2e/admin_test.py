@@ -58,7 +58,8 @@ class PagesTest(TestCase):
                 self.assertGreater(page['warpfold_device_temperature_celsius{device="cuda:0"}'], 0)
 
     def test_metrics_of_a_process_that_has_no_descriptor_left(self):
-        """The open ones, which an alert compares with the limit, were none, and the memory nothing."""
+        """The open connections, which an alert compares with the limit, were counted as none, and the memory
+        as 0."""
         with Server(_ADMIN) as server, \
                 contextlib.closing(http.client.HTTPConnection(admin_of(server), timeout=60)) as connection:
             connection.request("GET", "/healthz")
@@ -80,7 +81,8 @@ class PagesTest(TestCase):
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
     def test_a_connection_ends_with_its_answer(self):
-        """A process that sealed memory had it as well, and kept it open for the 10 s until it ended."""
+        """A process that sealed memory had the connection as well, and kept it open for the 10 s until it
+        ended."""
         memory = f"--memory_socket={self.folder}/m"
         with Server(_ADMIN, memory) as server:
             host, port = admin_of(server).rsplit(":", 1)
@@ -135,7 +137,7 @@ class RefusalTest(TestCase):
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.refused(2, f"--listen=127.0.0.1:{port}", f"--admin_listen=127.0.0.1:{port}")
-        # The same one by other names.
+        # The same address under other names.
         for listen in (f"localhost:{port}", f"0.0.0.0:{port}", f"[::]:{port}"):
             self.refused(2, "--allow_insecure", f"--listen={listen}", f"--admin_listen=127.0.0.1:{port}")
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The textbook's algorithms by name: NumPy's values where there is a GPU, a refusal where there is none."""
+"""The textbook's algorithms by name: NumPy's values if there is a GPU, a rejection if there is none."""
 
 import json
 import unittest
@@ -9,7 +9,7 @@ import numpy
 
 from executables import DEVICE, Server, TestCase, reduce, value, warpfold
 
-# Three ways to end a grid, one block alone, and two steps of the ladder.
+# Three ways to end a grid, a single block, and two steps of the ladder.
 _ANY_ORDER = ("single_block", "two_launch", "last_block", "sequential_addressing", "warp_first",
               "cooperative_grid")
 _ORDERED = ("single_block_ordered", "last_block_ordered", "warp_shuffle", "interleaved_modulo")
@@ -63,7 +63,7 @@ class OnTheGpuTest(AlgorithmsTest):
 
     def test_ordered_operators_equal_numpy(self):
         array = numpy.random.default_rng(2).integers(-2**31, 2**31, (100_001, 2, 2), dtype=numpy.int32)
-        array |= numpy.eye(2, dtype=numpy.int32)  # odd diagonals: products do not soon vanish
+        array |= numpy.eye(2, dtype=numpy.int32)  # odd diagonals: so that products do not soon vanish
         array[:, 0, 1] &= ~numpy.int32(1)  # and a triangle of even numbers: odd determinants
         product = numpy.eye(2, dtype=numpy.int32)
         for matrix in array:

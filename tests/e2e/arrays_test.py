@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Large arrays through the command line and a server: NumPy's values, and the same bits on every way."""
+"""Large arrays through the command line and a server: NumPy's values, and the same bits in every way."""
 
 import struct
 import unittest
@@ -79,7 +79,8 @@ def _bits(number) -> bytes:
 
 
 def _product(array: numpy.ndarray, modulus: int | None) -> numpy.ndarray:
-    """The product in order, by a plain loop: of four products of residues below 2^31 the sum fits 64 bits."""
+    """The product in order, by a plain loop: the sum of four products of residues below 2^31 fits in 64
+    bits."""
     product = numpy.eye(4, dtype=numpy.uint64)
     if modulus is None:
         for matrix in array.astype(numpy.uint64):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a server holds for its clients, by its metrics: nothing, when they have gone."""
+"""What a server holds for its clients, according to its metrics: nothing, when they have gone."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ _NOTHING = ("warpfold_connections", "warpfold_slots_in_flight", "warpfold_slot_w
 class Held:
     descriptors: int
     resident_mib: int
-    others: dict[str, float]  # what is not as in a server that nobody calls
+    others: dict[str, float]  # values that differ from those of a server that nobody calls
 
     @classmethod
     def by(cls, admin: str) -> "Held":

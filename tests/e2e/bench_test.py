@@ -22,7 +22,7 @@ _METHODS = {
     "info": (),
     "health": ("--pause_ms", "1"),
 }
-# Null where a call has no array, or the server's process is not known.
+# Null if a call has no array, or the server's process is not known.
 _MAY_BE_NULL = {"client_cpu_s_per_gb", "server_cpu_s_per_gb", "server_cpu_us_per_call", "set_up_ms"}
 
 
@@ -34,7 +34,7 @@ def bench(*arguments: str) -> list[dict]:
 
 
 def children_of(parent: int) -> list[int]:
-    """Those that run: processes that have ended and wait for their parent do not count."""
+    """The children that run: processes that have ended and wait for their parent do not count."""
     children = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # ended meanwhile
@@ -52,7 +52,7 @@ def runs(pid: int) -> bool:
 
 
 def has_epoll_set(pid: int) -> bool:
-    """gRPC's default has one for the process; its strategy `poll` has none (docs/adr/0029, 0123)."""
+    """With gRPC's default the process has one; with its strategy `poll` it has none (docs/adr/0029, 0123)."""
     for path in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):  # closed meanwhile
             if os.readlink(path) == "anon_inode:[eventpoll]":
@@ -162,7 +162,7 @@ class BenchTest(TestCase):
         self.wait_for(lambda: not any(map(runs, sinks)))
 
     def test_sinks_end_in_an_orderly_way(self):
-        """Else nobody learns what they ran, as of processes that are killed."""
+        """Otherwise nobody learns which lines they ran, as with processes that are killed."""
         for sink in _SIDES[1:]:
             for listen in ("127.0.0.1:0", f"unix:{self.folder}/{sink}"):
                 with self.subTest(sink, listen=listen):

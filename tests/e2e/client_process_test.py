@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a shell sees of warpfold where something is amiss, and on a terminal."""
+"""What a shell sees of warpfold when something is amiss, and on a terminal."""
 
 import io
 import os
@@ -28,7 +28,7 @@ class NoServerTest(TestCase):
         self.target = f"127.0.0.1:{unused.getsockname()[1]}"
 
     def assert_refused(self, reason: str, *arguments: str) -> None:
-        """Exit code 2, and not 1: the input is refused before a server is needed."""
+        """Exit code 2, and not 1: the input is rejected before a server is needed."""
         with self.subTest(reason):
             done = warpfold("reduce", "--target", self.target, "--op", "sum", *arguments)
             self.assert_exit(2, done, reason)
@@ -107,7 +107,7 @@ class NoServerTest(TestCase):
         self.assert_exit(2, done, "host:0", "1 to 65535")
 
     def test_a_polling_strategy_that_grpc_does_not_have_is_no_choice(self):
-        """gRPC would end the process by SIGABRT."""
+        """gRPC would end the process with SIGABRT."""
         for strategy in ("epollex", "bogus", "none", "", "bogus,none", "bogus,epoll1"):
             with self.subTest(strategy):
                 environment = {**os.environ, "GRPC_POLL_STRATEGY": strategy}
@@ -176,7 +176,7 @@ class NoServerTest(TestCase):
 
 class ReconnectTest(TestCase):
     def test_first_connections_that_break_are_made_again(self):
-        # gRPC connects only while some thread waits on it, and here that can be none but the calls' own.
+        # gRPC connects only while some thread waits on it, and here only the calls' own threads can do that.
         behind = self.folder / "server"
         with Server(listen=f"unix:{behind}"), Doorman(self.folder / "door") as doorman:
             client = self.start("reduce", "--target", doorman.address, "--op", "sum", "--iota", "100000",
@@ -188,7 +188,7 @@ class ReconnectTest(TestCase):
 
 class ClientProcessTest(TestCase):
     def test_a_closed_standard_input_is_no_array(self):
-        """A descriptor of gRPC's own had its number, and the command waited for it until its timeout."""
+        """One of gRPC's descriptors had its number, and the command waited for it until its timeout."""
         command = 'exec "$WARPFOLD_CLI" reduce --target "$0" --op sum --dtype int8 --timeout 20 - <&-'
         with Server() as server:
             done = subprocess.run(["sh", "-c", command, server.address], capture_output=True, text=True,
@@ -271,10 +271,11 @@ class ClientProcessTest(TestCase):
             os.close(reader)
 
     def test_a_server_that_reads_no_more(self):
-        """As in a debugger, in the middle of an array: what the socket does not take holds the call."""
+        """As in a debugger, in the middle of an array: data that the socket does not accept hold the call
+        up."""
         array = str(self.folder / "array.raw")
         with open(array, "wb") as file:
-            file.truncate(64 << 30)  # which takes no place, and nobody has sent it before the server stops
+            file.truncate(64 << 30)  # this takes no space, and cannot be sent before the server stops
         for listen in ("127.0.0.1:0", f"unix:{self.folder}/server"):
             with self.subTest(listen), Server(listen=listen) as server:
                 client = self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "float64",
@@ -302,8 +303,8 @@ class ClientProcessTest(TestCase):
                 server.process.send_signal(signal.SIGCONT)
 
     def assert_time_is_up(self, client: subprocess.Popen, deadline: float, slack_s: float = 10) -> None:
-        """It ends so soon after the deadline, and says why. The slack is for what may hold it for 3 or 5 s,
-        and for a busy machine."""
+        """The process ends within this time after the deadline, and says why. The slack is for things that
+        may delay it for 3 or 5 s, and for a busy machine."""
         code = client.wait(60)
         self.assertLess(time.monotonic() - deadline, slack_s)
         self.assertEqual(code, 1)
@@ -344,7 +345,7 @@ class ClientProcessTest(TestCase):
                 self.assertEqual(client.wait(60), code)
 
     def test_a_pipe_that_somebody_made_non_blocking(self):
-        """As another process does that has the same one: a full pipe is no end of the answer."""
+        """As when another process has the same pipe: a full pipe is not the end of the output."""
         with Server() as server:
             reader, writer = os.pipe()
             os.set_blocking(writer, False)
@@ -369,7 +370,7 @@ class ClientProcessTest(TestCase):
 
 
 def run_on_terminal(*arguments: str) -> tuple[subprocess.CompletedProcess, bytes]:
-    """Runs the command line with a terminal for standard error; also what the terminal was sent."""
+    """Runs the command line with a terminal for standard error; also returns what the terminal was sent."""
     master, terminal = open_terminal()
     shown = bytearray()
 

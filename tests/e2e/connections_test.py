@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""More connections than a server can take: those beyond are closed, and none of it lasts."""
+"""More connections than a server can take: those beyond that are closed, and nothing of it lasts."""
 
 import contextlib
 import fcntl
@@ -27,12 +27,12 @@ _MOST_DESCRIPTORS_OF_A_MESSAGE = 253
 _OTHER_USER = 65534
 _STRANGER = 65533
 _REGISTER_A_BYTE = b"\x0a\x02\x08\x01"  # MemoryRequest, of register_host.byte_count
-_TOKEN = b"\x22\x10"  # MemoryResponse, of token alone: what comes before its 16 bytes
+_TOKEN = b"\x22\x10"  # MemoryResponse with only a token: what comes before its 16 bytes
 _needs_root = unittest.skipUnless(os.geteuid() == 0, "connects as two users")
 
 
 def connect(address: str, count: int, source: str = "") -> list[socket.socket]:
-    """So many connections that say nothing."""
+    """This many connections that send nothing."""
     host, port = address.rsplit(":", 1)
     own = (source, 0) if source else None
     return [socket.create_connection((host, int(port)), timeout=10, source_address=own)
@@ -40,7 +40,7 @@ def connect(address: str, count: int, source: str = "") -> list[socket.socket]:
 
 
 def connect_to_unix(path: str, count: int) -> list[socket.socket]:
-    """Likewise; another peer than all of loopback's addresses together."""
+    """The same over a Unix socket: the peer is not the one that all loopback addresses together are."""
     clients = [socket.socket(socket.AF_UNIX) for _ in range(count)]
     for client in clients:
         client.settimeout(10)
@@ -50,7 +50,7 @@ def connect_to_unix(path: str, count: int) -> list[socket.socket]:
 
 @contextlib.contextmanager
 def as_user(user: int):
-    """Whoever connects meanwhile is this user for who asks the system."""
+    """While this lasts, the system reports this user for connections that are made."""
     own = os.geteuid()
     os.seteuid(user)
     try:
@@ -62,7 +62,7 @@ def as_user(user: int):
 def connect_to_memory(path: str, user: int) -> socket.socket:
     with as_user(user):
         client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # It may have to wait until others have been accepted.
+        # The connection may have to wait until others have been accepted.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
         client.connect(path)
         client.settimeout(10)
@@ -70,7 +70,7 @@ def connect_to_memory(path: str, user: int) -> socket.socket:
 
 
 def register_a_byte(client: socket.socket) -> bytes:
-    """The server's MemoryResponse, or nothing where it ends the connection."""
+    """The server's MemoryResponse, or nothing if it ends the connection."""
     with open(os.memfd_create("test", os.MFD_ALLOW_SEALING), "r+b", buffering=0) as memory, \
             contextlib.suppress(ConnectionError):
         memory.write(b"1")
@@ -89,14 +89,14 @@ def count_ended(clients: list[socket.socket]) -> int:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Whether the server has not closed it: it speaks first."""
+    """Whether the server has not closed it: the server sends first."""
     with contextlib.suppress(ConnectionError):
         return connection.recv(1) != b""
     return False
 
 
 def count_told(server: Server, why: str) -> int:
-    """Of how many refused connections the log tells."""
+    """The number of rejected connections that the log reports."""
     log, why = server.log(), re.escape(why)
     left_out = re.findall(rf"left out (\d+) more lines: refused a connection: {why}", log)
     return len(re.findall(rf"refused a connection of \S+: {why}", log)) + sum(map(int, left_out))
@@ -140,7 +140,7 @@ class ConnectionsTest(TestCase):
         with Server("--max_connections=7", listen=f"127.0.0.1:0,unix:{path}") as server:
             tcp = server.address.split(",")[0]
             with contextlib.ExitStack() as stack:
-                # One party, whatever address of loopback it takes. Half of it is rounded up.
+                # One party, whichever loopback address it uses. Half of the limit is rounded up.
                 crowd = [stack.enter_context(one) for source in ("127.0.0.1", "127.0.0.2")
                          for one in connect(tcp, 10, source)]
                 self.assertEqual(list(map(is_open, crowd)), [True] * 4 + [False] * 16)
@@ -148,12 +148,12 @@ class ConnectionsTest(TestCase):
                 others = [stack.enter_context(one) for one in connect_to_unix(path, 6)]
                 self.assertEqual(list(map(is_open, others)), [True] * 3 + [False] * 3)
             self.assert_served(server)
-            # All are told of, also of the last second, though nobody else is refused.
+            # All are reported, even those of the last second, although nobody else is rejected.
             wait_until(lambda: count_told(server, "--max_connections=7, half of it for one peer") >= 19,
                        "the refusals that had no line")
 
     def test_connections_that_are_gone_already_are_no_errors(self):
-        """As those of who looks whether the port is open, and resets the connection."""
+        """For example those of a program that checks whether the port is open, and resets the connection."""
         with Server("--admin_listen=127.0.0.1:0") as server:
             server.process.send_signal(signal.SIGSTOP)
             try:
@@ -200,7 +200,8 @@ class ConnectionsTest(TestCase):
 
     @_needs_root
     def test_memory_is_taken_of_listed_users_alone(self):
-        """Whoever may register memory has the server read it: others get no answer, but the end."""
+        """A process that may register memory makes the server read it: others get no response, and the
+        connection ends."""
         self.folder.chmod(0o755)
         path = f"{self.folder}/m"
         with Server(f"--memory_socket={path}", f"--memory_socket_users={_OTHER_USER}",
@@ -260,7 +261,7 @@ class ConnectionsTest(TestCase):
                 self.assert_served(server)
 
     def fill(self, server: Server, connections: int, admin: str):
-        """All that a server may have open, at once, and each is served."""
+        """Everything that a server may have open, at once, and each client is served."""
         with contextlib.ExitStack() as stack:
             half = connections // 2
             tcp, unix = server.address.split(",")
@@ -268,12 +269,12 @@ class ConnectionsTest(TestCase):
                      connect(tcp, half) + connect_to_unix(unix.removeprefix("unix:"), half)]
             self.assertEqual(sum(map(is_open, crowd)), 2 * half)
             pages = [stack.enter_context(one) for one in connect(admin, _PAGE_CONNECTIONS)]
-            # One more takes the place of the oldest, which has asked for nothing.
+            # One more replaces the oldest, which has asked for nothing.
             pages.append(stack.enter_context(connect(admin, 1)[0]))
             self.assertFalse(is_open(pages.pop(0)))
             clients = [stack.enter_context(connect_to_memory(f"{self.folder}/m", user))
                        for user in (os.geteuid(), _OTHER_USER) for _ in range(_MEMORY_CONNECTIONS // 2)]
-            # Memory is all that may come with a message, and one at a time.
+            # Only memory may come with a message, and one piece at a time.
             with open(os.memfd_create("test"), "rb") as memory:
                 for client in clients:
                     socket.send_fds(client, [b"?"], [memory.fileno()])
@@ -311,14 +312,14 @@ class ConnectionsTest(TestCase):
                            (str(self.folder / "link"), "a symbolic link")):
             done = run_server("--device=cpu", f"--listen=unix:{path}")
             self.assert_exit(2, done, f"--listen: unix:{path}: there is {kind} at this path")
-        # An address that no interface has may come, and a restart helps then.
+        # An address that no interface has may come later, and then a restart helps.
         late = "192.0.2.1:0"
         for flag in ("--listen", "--admin_listen"):
             done = run_server("--device=cpu", f"--listen=unix:{self.folder}/s", f"{flag}={late}")
             self.assert_exit(3, done, f"{flag}: {late}", "Cannot assign requested address")
-        scoped = "[fe80::1%nosuch0]:0"  # of an interface that may come
+        scoped = "[fe80::1%nosuch0]:0"  # of an interface that may come later
         self.assert_exit(3, run_server("--device=cpu", f"--listen={scoped}"), f"--listen: {scoped}")
-        # Nobody has this name (RFC 6761); where nobody can be asked, that may change.
+        # Nobody has this name (RFC 6761); if nobody can be asked, that may change.
         done = run_server("--device=cpu", "--listen=no-such-host.invalid:0")
         self.assertIn(done.returncode, (2, 3))
         self.assertIn("--listen: no-such-host.invalid:0: ", done.stderr)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Floods of one host over many connections, each of which keeps below what one connection may do.
+"""Floods from one host over many connections, each of which stays below what one connection may do.
 
 As a program it prints what each does to a server that it starts, in plaintext and with TLS:
 python3 crowds.py [SECONDS]. Needs Debian's python3-h2 (hpack). Environment: as executables.py.
@@ -29,7 +29,7 @@ _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _UNKNOWN = floods.request_headers("/flood.Service/Method")
 _KNOWN = floods.request_headers("/warpfold.v1.ReductionService/Reduce")
 _LONG_HEADERS = b"".join(b"\x00\x06x-%04d\x7f\x99\x05" % i + b"a" * 792 for i in range(9))
-_MOST_FIELDS = 64  # of a call, of which _KNOWN has six
+_MOST_FIELDS = 64  # of a call; _KNOWN has six of these
 _SHORT_HEADERS = [b"\x10\x04x%03d\x00" % i for i in range(205)]
 SOURCE = "127.0.0.2"  # none of the honest callers has it
 
@@ -48,7 +48,7 @@ def begun(stream: int) -> bytes:
 
 
 def with_long_headers(stream: int) -> bytes:
-    """As long as the server announces that it takes, almost."""
+    """Almost as long as the server announces that it accepts."""
     return frame(1, 5, stream, _UNKNOWN + _LONG_HEADERS)
 
 
@@ -58,7 +58,7 @@ def with_short_headers(stream: int) -> bytes:
 
 
 def in_two_frames(stream: int) -> bytes:
-    """gRPC takes 8 KiB in each frame, and the watch ten in all; with trailers of one."""
+    """gRPC accepts 8 KiB in each frame, and the watch ten in all; the trailers have one."""
     more = b"".join(b"\x10\x03y%02d\x7f\x99\x05" % i + b"a" * 792 for i in range(2))
     trailer = b"\x10\x03z00\x7f\xb1\x05" + b"a" * 816
     return (frame(1, 0, stream, _KNOWN + _LONG_HEADERS) + frame(9, 4, stream, more) +
@@ -72,19 +72,19 @@ def in_many_frames(stream: int) -> bytes:
 
 
 def with_priority_alone(stream: int) -> bytes:
-    """Whoever looks for a priority in the next frame misses the fields there."""
+    """A reader that expects a priority in the next frame misses the fields there."""
     hidden = b"\x00\x01x\x06a\x00\x7f\x80\x80\x04" + b"".join(_SHORT_HEADERS)
     return frame(1, 0x20, stream) + frame(9, 4, stream, hidden)
 
 
 def with_very_many_headers(stream: int) -> bytes:
-    """As many as gRPC takes: 45 KiB of memory, or 64 with as many trailers."""
+    """As many as gRPC accepts: 45 KiB of memory, or 64 with as many trailers."""
     return frame(1, 4, stream, _KNOWN + b"".join(_SHORT_HEADERS))
 
 
 @dataclasses.dataclass(frozen=True)
 class Crowd:
-    """So many connections, each of which begins so many calls at once and then so many a second."""
+    """This many connections, each of which begins so many calls at once and then so many a second."""
     name: str
     connections: int
     call: Callable[[int], bytes]  # of a stream
@@ -136,14 +136,14 @@ class Crowd:
 
 @dataclasses.dataclass(frozen=True)
 class Comings:
-    """So many threads, each of which connects again and again, begins so many calls, and leaves."""
+    """This many threads, each of which repeatedly connects, begins so many calls, and leaves."""
     name: str
     connections: int  # at once
     call: Callable[[int], bytes]
     calls: int
 
     def flood(self, address: str, seconds: float, trusted: str = "", source: str = SOURCE) -> int:
-        """How many connections were refused, or ended before they could begin so much."""
+        """How many connections were rejected, or ended before they could begin this much."""
         refused, over = [], time.monotonic() + seconds
         piece = floods.ACKNOWLEDGEMENT + b"".join(self.call(1 + 2 * i) for i in range(self.calls))
 
@@ -170,8 +170,8 @@ TAKE_BACK = (
     Crowd("resets, 100 x 450 a second", 100, taken_back, 0, 450),
     Crowd("resets, 200 x 900 at once", 200, taken_back, 900),
 )
-# As many connections as one peer gets, each with as many calls as it may have; 2,522 MiB where these were
-# 2,000 and 140.
+# As many connections as one peer gets, each with as many calls as it may have; this took 2,522 MiB when these
+# were 2,000 and 140.
 AS_ALLOWED = (
     Crowd("unknown methods, 250 x 64 at once, nothing read", 250, complete, 64, reads=False),
     Crowd("calls begun, 250 x 64 at once", 250, begun, 64),
@@ -195,7 +195,7 @@ CROWDS = TAKE_BACK + AS_ALLOWED + (COMINGS,) + MANY_HEADERS + (
 
 
 class Honest:
-    """A caller beside a crowd, another peer: how long its calls take, in seconds."""
+    """A caller beside a crowd, as another peer: how long its calls take, in seconds."""
 
     def __init__(self, server: Server):
         self.seconds: list[float] = []
@@ -246,7 +246,7 @@ def report(crowd: Crowd | Comings, seconds: float, over_tls: bool) -> None:
               f"{1000 * statistics.median(alone.seconds):.0f} ms alone, beside it "
               f"{1000 * statistics.median(beside.seconds):.0f}, {1000 * max(beside.seconds):.0f} at most",
               flush=True)
-        server.kill()  # what is left of a flood may keep it for long
+        server.kill()  # the rest of a flood may keep it busy for long
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors that clients send over Unix sockets, and whose close takes hours, or their lock: no thread that
-serves waits.
+"""Clients send descriptors over Unix sockets whose close takes hours, or their lock does: no thread that
+serves waits for them.
 
-WARPFOLD_SERVER serves with the kernel as it is, WARPFOLD_FAULTING_SERVER as if it could not refuse
+WARPFOLD_SERVER serves with the kernel as it is, WARPFOLD_FAULTING_SERVER as if the kernel could not refuse
 descriptors, as before Linux 6.16.
 """
 
@@ -25,7 +25,7 @@ from executables import Server, TestCase, value
 from floods import frame
 
 _LINGERING_S = 3600
-_TRIES = 8  # more than there are threads to hang
+_TRIES = 8  # more than there are threads that could hang
 _SOON_S = 15.0
 _SEALING_S = 10.0
 _REGISTER_A_BYTE = b"\x0a\x02\x08\x01"  # MemoryRequest, of register_host.byte_count
@@ -48,17 +48,18 @@ class Lingering:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, _LINGERING_S))
 
     def give_away(self, connection: socket.socket, message: bytes) -> bool:
-        """Sends the descriptor, the last but for this process'; whether it could be sent."""
+        """Sends the descriptor, which is then the last except for this process's; whether it could be
+        sent."""
         try:
             socket.send_fds(connection, [message], [self.socket.fileno()])
             sent = True
         except OSError:
             sent = False
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
-        # By then the server may have let go of it, so that this is the close that waits.
+        # By then the server may have released it, so that this is the close that waits.
         number = self.socket.fileno()
         threading.Thread(target=self.socket.close, daemon=True).start()
-        # A program that is started before has it, too, and waits for an hour to close it.
+        # A program that is started before that has it, too, and waits for an hour to close it.
         while os.path.exists(f"/proc/self/fd/{number}"):
             time.sleep(0.001)
         return sent
@@ -72,10 +73,11 @@ class Lingering:
 
 
 class Locked:
-    """A memfd to which somebody writes for ever: what is written lies in a page that never comes."""
+    """A memfd to which somebody writes for ever: the data to write lie in a page that never comes."""
 
     def __init__(self):
-        # Of x86-64 and of arm64, whose page faults this process may answer, but does not (userfaultfd(2)).
+        # The numbers are for x86-64 and arm64. With this call the process may handle page faults, but does
+        # not (userfaultfd(2)).
         number = {"x86_64": 323, "aarch64": 282}.get(platform.machine())
         libc = ctypes.CDLL(None, use_errno=True)
         self._faults = libc.syscall(number, os.O_CLOEXEC) if number is not None else -1
@@ -233,7 +235,7 @@ class MemorySocketTest(TestCase):
             self.assert_unharmed(server)
 
     def test_descriptors_that_are_not(self):
-        """One message asks for the end of the connection, and what lies behind it is never read."""
+        """One message asks for the end of the connection, and what lies after it is never read."""
         with Server(f"--memory_socket={self.path}") as server:
             for _ in range(_TRIES):
                 client = self.connect()
@@ -254,7 +256,7 @@ class MemorySocketTest(TestCase):
                 client.settimeout(_SEALING_S + _SOON_S)
                 self.assertIn(b"takes no seals", client.recv(4096))
             waiting[-1].close()
-            # Its processes cannot even be killed, so that this user has to wait for the lock's end.
+            # The processes for it cannot even be killed, so this user has to wait for the lock's end.
             socket.send_fds(self.connect(), [_REGISTER_A_BYTE], [locked.memfd])
             self.assert_answers()
             self.assert_unharmed(server)

@@ -20,7 +20,7 @@ class Doorman:
         self.address = f"unix:{path}"
 
     def turn_away(self, connections: int, server: pathlib.Path) -> None:
-        """Breaks so many connections; whoever comes later meets the server that listens on that socket."""
+        """Breaks this many connections; later ones reach the server that listens on that socket."""
         for _ in range(connections):
             self._socket.accept()[0].close()
         link = self._path.with_suffix(".link")

@@ -3,8 +3,8 @@
 """The two executables as a test sees them, and files to feed them.
 
 Environment: WARPFOLD_SERVER and WARPFOLD_CLI, the executables; WARPFOLD_DEVICE, cpu (default) or cuda:N;
-WARPFOLD_SUITE_TIMEOUT_S, after how many seconds a suite is killed: where it hangs is said before that.
-Needs Python's standard library and NumPy alone: a machine with a GPU may have no more.
+WARPFOLD_SUITE_TIMEOUT_S, the number of seconds after which a suite is killed: the place where it hangs is
+printed before that. Needs only Python's standard library and NumPy: a machine with a GPU may have no more.
 """
 
 import contextlib
@@ -35,14 +35,14 @@ if timeout := os.environ.get("WARPFOLD_SUITE_TIMEOUT_S"):
 
 
 def _environment(changes: dict[str, str] | None = None) -> dict[str, str]:
-    """Ours, without proxies: gRPC would take them for loopback too."""
+    """Our environment, without proxies: gRPC would use them for loopback too."""
     ours = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
     return {**ours, **(changes or {})}
 
 
 @contextlib.contextmanager
 def killed_after(seconds: float, process: subprocess.Popen) -> Iterator[None]:
-    """Kills the process if the block takes longer, so that whatever waits for it there goes on."""
+    """Kills the process if the block takes longer, so that code that waits for it there goes on."""
     watchdog = threading.Timer(seconds, process.kill)
     watchdog.start()
     try:
@@ -67,7 +67,7 @@ class Server:
                  environment: dict[str, str] | None = None, stderr: int | None = None,
                  prefix: tuple[str, ...] = ()):
         self._killed = False
-        self._log = tempfile.TemporaryFile()  # stays empty where `stderr` is given
+        self._log = tempfile.TemporaryFile()  # stays empty if `stderr` is given
         self.process = subprocess.Popen(
             [*prefix, os.environ["WARPFOLD_SERVER"], f"--listen={listen}", f"--device={device}", *flags],
             stdout=subprocess.PIPE, stderr=self._log if stderr is None else stderr, text=True,
@@ -85,11 +85,11 @@ class Server:
 
     def log(self) -> str:
         """What it has logged so far. For use within the with statement."""
-        # Not by seeking: the server writes where this file's offset stands.
+        # Without seeking: the server writes at this file's offset.
         return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode()
 
     def await_log(self, text: str, times: int = 1) -> None:
-        """Waits until it has logged this, so often: lines are written by a thread of their own."""
+        """Waits until it has logged this, this many times: a separate thread writes the lines."""
         deadline = time.monotonic() + _READY_TIMEOUT_S
         while self.log().count(text) < times:
             if time.monotonic() > deadline:
@@ -98,13 +98,15 @@ class Server:
 
     @contextlib.contextmanager
     def without_descriptors(self) -> Iterator[int]:
-        """Meanwhile it can open nothing: its limit, which is given, is the first number that is free."""
+        """Meanwhile the process can open nothing: its limit, which is given, is the first number that is
+        free."""
         def first_free() -> int:
             taken = set(map(int, os.listdir(f"/proc/{self.process.pid}/fd")))
             return min(set(range(len(taken) + 1)) - taken)
 
         before = resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE)
-        # Its threads may have begun a moment ago, and open files for a moment: the least of several looks.
+        # Its threads may have begun a moment ago, and open files for a moment: so the least of several looks
+        # counts.
         files = -1
         while files != (least := _least_of_looks(first_free)):
             files = least
@@ -122,7 +124,7 @@ class Server:
             return self.process.wait()
 
     def kill(self) -> None:
-        """Ends it as a crash would. It is then no fault that its exit code is not 0."""
+        """Ends it like a crash. Then an exit code other than 0 is not an error."""
         self._killed = True
         self.process.kill()
         self.process.wait()
@@ -149,12 +151,12 @@ def run_server(*flags: str, prefix: tuple[str, ...] = ()) -> subprocess.Complete
 
 
 def start_warpfold(*arguments: str, **pipes) -> subprocess.Popen:
-    """The command line as a process of the caller's, who ends it."""
+    """The command line as a process of the caller, who ends it."""
     return subprocess.Popen([os.environ["WARPFOLD_CLI"], *arguments], env=_environment(), **pipes)
 
 
 def warpfold(*arguments: str, stdin: bytes = b"", **pipes) -> subprocess.CompletedProcess:
-    """Runs the command line; stdout and stderr are text, where `pipes` does not lead them elsewhere."""
+    """Runs the command line; stdout and stderr are text, unless `pipes` leads them elsewhere."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **pipes}
     done = subprocess.run([os.environ["WARPFOLD_CLI"], *arguments], input=stdin, timeout=_CALL_TIMEOUT_S,
                           env=_environment(), check=False, **pipes)
@@ -163,7 +165,7 @@ def warpfold(*arguments: str, stdin: bytes = b"", **pipes) -> subprocess.Complet
 
 
 def reduce(address: str, *arguments: str, stdin: bytes = b"") -> dict:
-    """Runs `warpfold reduce --json` and returns its answer with results by operator."""
+    """Runs `warpfold reduce --json` and returns its output with results by operator."""
     done = warpfold("reduce", "--target", address, "--json", *arguments, stdin=stdin)
     if done.returncode != 0:
         raise RuntimeError(f"exit {done.returncode}: {done.stderr}")
@@ -212,7 +214,7 @@ class TestCase(unittest.TestCase):
         return process
 
     def assert_exit(self, code: int, done: subprocess.CompletedProcess, *words: str) -> None:
-        """A failure with that exit code, no answer, and these words of explanation."""
+        """Checks for a failure with that exit code, no output, and these words of explanation."""
         self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
         self.assertTrue(done.stderr)
         for word in words:
@@ -229,7 +231,7 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def full_pipe() -> tuple[int, int]:
-    """A pipe that takes nothing more, as one has become that nobody reads."""
+    """A pipe that takes nothing more, like one that nobody reads."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     for size in (1 << 16, 1):
@@ -241,7 +243,7 @@ def full_pipe() -> tuple[int, int]:
 
 
 def open_terminal() -> tuple[int, int]:
-    """A pseudo terminal's two ends; skips the test where the machine has none, as in a bare chroot."""
+    """A pseudo terminal's two ends; skips the test if the machine has none, as in a bare chroot."""
     try:
         return os.openpty()
     except OSError as error:

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The command line is gone within 100 ms of its answer, whatever the answer and the way of the array.
+"""The command line is gone within 100 ms of its output, whatever the output and the array's way.
 
 gRPC's shutdown can wait ten seconds for a poller that a blocked write left behind, in some runs of a hundred:
-so there are many runs, most of them with arrays that fill the socket's buffers. That of its timers, which run
-once a connection failed, waits for up to a second.
+so there are many runs, most of them with arrays that fill the socket's buffers. The shutdown of gRPC's
+timers, which run once a connection failed, waits for up to a second.
 """
 
 import subprocess
@@ -17,18 +17,18 @@ from executables import Server, TestCase, killed_after, start_warpfold
 
 _LIMIT_S = 0.1
 _LATE_LIMIT_S = 1
-_LATE_SHARE = 0.015  # what a busy machine may hold up for a moment; the fault takes seconds
+_LATE_SHARE = 0.015  # a busy machine may delay these for a moment; the fault takes seconds
 _RUN_TIMEOUT_S = 60
 
 
 def run(*arguments: str, meanwhile: Callable[[], None] = lambda: None) -> tuple[float, int, str]:
-    """Seconds from the answer, or the error, to the exit; the exit code; the answer's first line."""
+    """Seconds from the output, or the error, to the exit; the exit code; the output's first line."""
     with start_warpfold(*arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         with killed_after(_RUN_TIMEOUT_S, process):
             meanwhile()
             line = process.stdout.readline()
             answered = time.monotonic()
-            # Without its timeout, for then wait() polls, up to 50 ms apart.
+            # Without its timeout, because with one wait() polls, up to 50 ms apart.
             code = process.wait()
             return time.monotonic() - answered, code, line
 

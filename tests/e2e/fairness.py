@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A greedy caller beside a modest one, and how the server's work is shared between them.
 
-python3 fairness.py [SECONDS [WORD [apart]]] prints a JSON object for each transport and kind of load, or
-for those with the word in their names: what the modest one gets alone and beside 64 streams of the greedy
-one, with one stream and with eight; and Jain's index of what the two get by the second, where the modest
-one has eight. In the last kind the greedy one is eight callers who have a kept array reduced by slow
-operators, and the modest one sends small arrays to sum: there is no index. In the control the greedy one
-calls another server process: what is then lost, no server has taken, but the machine. Both begin and end
-together, so that neither's figure holds a time when it was alone. They are told apart by certificates, over
-TLS, and if root runs this by their users, on a Unix socket.
+python3 fairness.py [SECONDS [WORD [apart]]] prints a JSON object for each transport and kind of load, or for
+those with the word in their names: what the modest caller gets alone and beside 64 streams of the greedy one,
+with one stream and with eight; and Jain's index of what the two get per second when the modest one has eight.
+In the last kind the greedy one is eight callers who have a kept array reduced by slow operators, and the
+modest one sends small arrays to sum: there is no index. In the control the greedy one calls another server
+process: the loss that remains is then due to the machine and not to any server. Both begin and end together,
+so that neither's figure includes a time when it was alone. They are distinguished by certificates, over TLS,
+and if root runs this by their users, on a Unix socket.
 
-With `apart` the servers have half of the processors for themselves, and each of the two a quarter: as on
-machines of their own, clients take no processor from a server, nor from each other.
+With `apart` the servers have half of the processors for themselves, and each of the two callers has a
+quarter: as on separate machines, clients take no processor from a server, nor from each other.
 
 Environment: as executables.py; needs openssl.
 """
@@ -86,7 +86,7 @@ def _result(process: subprocess.Popen) -> dict:
 
 
 def jain(shares: list[float]) -> float:
-    """Jain, Chiu and Hawe (1984): 1 where all have the same, 1/n where one has all."""
+    """Jain, Chiu and Hawe (1984): 1 if all have the same, 1/n if one has everything."""
     return sum(shares) ** 2 / (len(shares) * sum(share * share for share in shares))
 
 
@@ -98,7 +98,7 @@ class Callers:
 
 
 def apart(callers: Callers, processors: list[int]) -> Callers:
-    """On the half that servers do not have."""
+    """On the half of the processors that servers do not have."""
     modest = tuple(processors[-max(len(processors) // 4, 1):])
     greedy = tuple(processors[len(processors) // 2:-len(modest)]) or modest
     return Callers(dataclasses.replace(callers.greedy, processors=greedy),

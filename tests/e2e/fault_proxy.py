@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 """A network with faults: a proxy that does to each connection what a seed says. It never changes a byte, as
-TCP does not; it is late with them, cuts them, loses all that follow, or takes no more of them. And a network
-on which nobody answers who connects."""
+TCP does not; it delays bytes, cuts them off, loses all that follow, or accepts no more of them. Also a
+network on which attempts to connect get no response."""
 
 import asyncio
 import collections
@@ -17,15 +17,15 @@ KINDS = ("none", "delay", "rate", "single bytes", "cut", "reset", "black hole", 
 _MOST_AFTER_LOG2 = 24  # a fault begins within the first 16 MiB, as often early as late
 _DELAY_S = 0.005
 _BYTES_PER_S = 8 << 20
-_SINGLE_BYTES = 500  # so many are sent one by one, then all goes on
+_SINGLE_BYTES = 500  # this many are sent one by one, then everything goes on
 _READ_BYTES = 64 << 10
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
     kind: str
-    upward: bool  # of what goes to the server; else of what comes from it
-    after: int  # so many bytes pass unharmed
+    upward: bool  # affects what goes to the server; otherwise what comes from it
+    after: int  # this many bytes pass unharmed
 
     @classmethod
     def draw(cls, chance: random.Random) -> "Fault":
@@ -33,8 +33,8 @@ class Fault:
 
 
 class SilentAddress:
-    """For a with statement. At `address` connecting is never answered, as where a host has lost its power: a
-    connection that nobody accepts fills the queue, and the kernel drops those that come after it."""
+    """For a with statement. At `address` attempts to connect get no response, as when a host has lost power:
+    a connection that nobody accepts fills the queue, and the kernel drops those that come after it."""
 
     def __enter__(self) -> "SilentAddress":
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=0)
@@ -78,7 +78,7 @@ class FaultProxy:
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
-            await asyncio.sleep(0)  # what was aborted is closed in the next turn
+            await asyncio.sleep(0)  # aborted connections are closed in the next turn
 
     async def _serve(self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         fault = Fault.draw(self._chance)
@@ -102,7 +102,7 @@ class FaultProxy:
 
     async def _pump(self, source: asyncio.StreamReader, to: asyncio.StreamWriter,
                     back: asyncio.StreamWriter, fault: Fault | None) -> None:
-        """Forwards what comes from `source` to `to`; `back` is the other way of the same connection."""
+        """Forwards what comes from `source` to `to`; `back` is the other direction of the same connection."""
         kind = "none" if fault is None else fault.kind
         unharmed = 0 if fault is None else fault.after
         begun = False
@@ -122,7 +122,7 @@ class FaultProxy:
 
     async def _harm(self, kind: str, data: bytes, to: asyncio.StreamWriter,
                     back: asyncio.StreamWriter) -> bool:
-        """Does to `data` what this kind of fault does. Whether nothing follows in this direction."""
+        """Does to `data` what this kind of fault does. Returns whether nothing follows in this direction."""
         if kind == "delay":
             await asyncio.sleep(_DELAY_S)
         elif kind == "rate":
@@ -131,7 +131,7 @@ class FaultProxy:
             for byte in data[:_SINGLE_BYTES]:
                 to.write(bytes([byte]))
                 await to.drain()
-                await asyncio.sleep(0)  # to other connections
+                await asyncio.sleep(0)  # lets other connections go on
             data = data[_SINGLE_BYTES:]
         elif kind == "cut":
             raise ConnectionAbortedError
@@ -143,7 +143,7 @@ class FaultProxy:
                 writer.transport.abort()
             raise ConnectionResetError
         elif kind == "black hole":
-            return False  # nor are they told that nobody hears them
+            return False  # nor does either side learn that nobody reads
         elif kind == "stops reading":
             await asyncio.get_running_loop().create_future()  # until the proxy ends
         elif kind == "half close":

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls over networks with faults end with the right value or a clear status, and the server is whole after
-them. What is changed on its way, which TCP's own checksum may miss, is found by --checksum. Each network has
-a seed of its own:
+"""Calls over networks with faults end with the right value or a clear status, and the server is unharmed
+afterwards. Changes on the way, which TCP's own checksum may miss, are found by --checksum. Each network has
+its own seed:
 
   WARPFOLD_FAULT_NETWORKS=200 ctest --preset dev -R e2e_faults   as many of them
-  WARPFOLD_FAULT_SEED=17 ctest --preset dev -R e2e_faults        that one alone
+  WARPFOLD_FAULT_SEED=17 ctest --preset dev -R e2e_faults        only this one
 """
 
 import collections
@@ -27,11 +27,11 @@ _NETWORKS = int(os.environ.get("WARPFOLD_FAULT_NETWORKS", "12"))
 _SEED = os.environ.get("WARPFOLD_FAULT_SEED")
 _CALLS = 24
 _TIMEOUT_S = 4
-# What may come on top of it: a call whose peer has stopped to read takes 3 s more (CallOptions::timeout), and
+# What may be added to it: a call whose peer has stopped reading takes 3 s more (CallOptions::timeout), and
 # the machine may be busy.
 _BEYOND_S = 3 + 10
 _LONGEST_S = 200
-# What a broken network makes of a call.
+# The statuses that a broken network may cause.
 _CLEAR = {"UNAVAILABLE", "DEADLINE_EXCEEDED"}
 _IOTA = 3_000_000
 _SUM = str(_IOTA * (_IOTA - 1) // 2)
@@ -44,7 +44,7 @@ class FaultsTest(TestCase):
         with Server("--admin_listen=127.0.0.1:0") as server:
             admin = re.search(r" admin=(\S+)", server.ready_line)[1]
             # Not before the first calls: a shard's thread opens a descriptor when it first waits for events,
-            # and on a busy machine that is after the server has said READY.
+            # and on a busy machine that is after the server has printed READY.
             self.assertEqual(self.steady(server.address, 60)[0], ["failed 0 of 24"])
             at_start = await_rest(admin)
             for seed in seeds:
@@ -55,7 +55,7 @@ class FaultsTest(TestCase):
                     await_rest(admin, at_start.descriptors)
             self.assertEqual(self.steady(server.address, 60)[0], ["failed 0 of 24"])
         print(f"{len(seeds)} networks: calls {dict(ends)}, faults {dict(met)}")
-        if len(seeds) >= 12:  # the test says nothing of what does not happen
+        if len(seeds) >= 12:  # the test proves nothing about what does not happen
             self.assertEqual(set(met), set(fault_proxy.KINDS) - {"none"})
             self.assertGreater(ends["OK"], sum(ends.values()) / 4)
             self.assertTrue(_CLEAR & set(ends))
@@ -76,7 +76,7 @@ class FaultsTest(TestCase):
             self.assertEqual(lines, [f"failed 0 of {_CALLS}"])
 
     def test_a_probe_is_asked_again_where_its_connection_breaks(self):
-        """As when a server ends that has just been asked: here it breaks in the middle of the answer."""
+        """As when a server ends that has just been asked: here it breaks in the middle of the response."""
         def breaks_once(seed: int) -> bool:
             chance = random.Random(seed)
             first, second = (fault_proxy.Fault.draw(chance) for _ in range(2))
@@ -90,7 +90,7 @@ class FaultsTest(TestCase):
             self.assertEqual(proxy.met, {"reset": 1})
 
     def test_a_checksum_finds_what_was_changed(self):
-        """One byte of the array, in the middle of what is sent, which nobody sees without a checksum."""
+        """Changes one byte of the array, in the middle of what is sent; without a checksum nobody notices."""
         elements = b"\x55" * (1 << 21)
         run, changed = elements[:64], []
 
@@ -111,7 +111,7 @@ class FaultsTest(TestCase):
                     right = reduce(server.address, *way).stdout
                     changed.clear()
                     refused = reduce(address, *way, "--checksum")
-                    self.assertEqual(refused.returncode, 1)  # segments are printed before their end is there
+                    self.assertEqual(refused.returncode, 1)  # segments are printed before their end has come
                     self.assertIn("DATA_LOSS", refused.stderr)
                     # No other byte is changed.
                     self.assertEqual(reduce(address, *way, "--checksum").stdout, right)
@@ -142,7 +142,7 @@ class FaultsTest(TestCase):
 
     @staticmethod
     def shell(address: str, streams: str) -> tuple[subprocess.CompletedProcess, float]:
-        """A call of the command line's, and the seconds that it took."""
+        """A call of the command line, and the seconds that it took."""
         start = time.monotonic()
         done = warpfold("reduce", "--target", address, "--op", "sum", "--iota", str(_IOTA), "--streams",
                         streams, "--timeout", str(_TIMEOUT_S))
@@ -155,7 +155,7 @@ class FaultsTest(TestCase):
         return code[0]
 
     def steady(self, address: str, timeout_s: int) -> tuple[list[str], float]:
-        """What callers say, and the seconds that the slowest call took."""
+        """What callers print, and the seconds that the slowest call took."""
         done = subprocess.run([os.environ["WARPFOLD_STEADY_CALLERS"], address, str(_CALLS), str(timeout_s)],
                               stdout=subprocess.PIPE, text=True, timeout=_LONGEST_S, check=True)
         *lines, slowest_s = done.stdout.splitlines()

@@ -60,7 +60,7 @@ class Files(TestCase):
                     reduce(self.address, "--op", "sum,argmax", "--member", member, path), expected
                 )
             self.assertEqual(value(self.address, "sum", "--streams", "1", "--member", "other", path), 3)
-            # The only member needs no name; and an archive is known by its content.
+            # A single member needs no name; and an archive is recognized by its content.
             alone = self.archive("alone.npz", save, x=x)
             disguised = self.file("disguised", pathlib.Path(alone).read_bytes())
             for one in (alone, disguised):
@@ -124,7 +124,7 @@ class Files(TestCase):
             self.assertEqual((done.returncode, done.stdout), (0, "sum 0.0\nproduct 1.0\n"), done.stderr)
 
     def test_many_files_of_all_kinds_are_one_array(self):
-        """Cut anywhere, and some of them are empty."""
+        """Files that are cut anywhere; some of them are empty."""
         rng = numpy.random.default_rng(5)
         x = rng.standard_normal(1_000_000)
         cuts = numpy.sort(rng.integers(0, len(x), 150))
@@ -160,7 +160,7 @@ class Files(TestCase):
             pathlib.Path(path).write_bytes(numpy.int64(i).tobytes())
 
         def of_first(count, soft, hard):
-            # A limit that is not raised refuses files by name, and never leaves gRPC without descriptors.
+            # If the limit is not raised, files are rejected by name, and gRPC never lacks descriptors.
             return warpfold(
                 *("reduce", "--target", self.address, "--op", "sum", "--dtype", "int64", *paths[:count]),
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
@@ -178,7 +178,7 @@ class Files(TestCase):
         self.assertEqual(outcomes, {0, 2})
 
     def test_the_next_target_is_tried(self):
-        """Where nobody listens at the first one, compressed members are unpacked again."""
+        """If nobody listens at the first target, compressed members are unpacked again."""
         x = numpy.arange(1_000_000)
         packed = self.archive("x.npz", numpy.savez_compressed, x=x)
         for targets in (f"127.0.0.1:1,{self.address}", f"{self.address},127.0.0.1:1"):
@@ -222,7 +222,7 @@ class Files(TestCase):
                 self.assert_exit(2, done, "x.npz", "member 'x.npy' is not an .npy file")
 
     def test_damaged_archives(self):
-        """A byte that is another one, or bytes that are not there: never a value, and never a crash."""
+        """A byte that has changed, or bytes that are missing: never a value, and never a crash."""
         x = numpy.random.default_rng(4).integers(0, 9, 5000)
         for save in (numpy.savez, numpy.savez_compressed):
             data = bytearray(pathlib.Path(self.archive("x.npz", save, x=x)).read_bytes())
@@ -234,7 +234,7 @@ class Files(TestCase):
                 self.assert_exit(2, self.reduce(self.file("bad.npz", damaged)), "bad.npz", "damaged")
 
     def test_the_last_of_several_members_of_a_name(self):
-        """As NumPy has it."""
+        """As NumPy does it."""
         path = self.folder / "twice.npz"
         with zipfile.ZipFile(path, "w") as archive, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -256,7 +256,7 @@ class Files(TestCase):
         for flags in ((), typed, ("--dtype", "uint8")):
             for path in (disguised, other):
                 self.assert_exit(2, warpfold("put", *flags, path), "an archive: unpack")
-        # Elements that begin as an archive are told from one by what they end with.
+        # Elements that begin like an archive are distinguished from one by their end.
         elements = numpy.frombuffer(b"PK\3\4" + bytes(100_000), "<u4")
         raw = self.file("x.raw", elements.tobytes())
         self.assertEqual(value(self.address, "sum", "--dtype", "uint32", raw), int(elements.sum()))
@@ -295,7 +295,7 @@ class Files(TestCase):
         self.assert_exit(2, wrong_type, "the file holds int32")
 
     def test_a_long_check_does_not_hold_the_command(self):
-        """A stored archive of 1 GB that takes no place on the disk, many times: checksums take a minute."""
+        """A stored archive of 1 GB that takes no space on the disk, many times: checksums take a minute."""
         path = self.folder / "long.npz"
         with Sparse(path, "w+b") as file:
             with zipfile.ZipFile(file, "w") as archive, archive.open("x.npy", "w") as member:
@@ -312,7 +312,7 @@ class Files(TestCase):
         self.assert_exit(1, done, "DEADLINE_EXCEEDED")
 
     def test_a_file_that_is_written_to_while_it_is_sent(self):
-        """Else a value may be of old elements and of new ones."""
+        """Otherwise a value may be of old elements and of new ones."""
         ones = numpy.ones(8 << 20, "int32")
         raw = self.file("raw", ones.tobytes())
         archive = self.archive("x.npz", x=ones)

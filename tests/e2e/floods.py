@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that abuse HTTP/2, frame by frame; and what a server process has of memory and time.
+"""Clients that abuse HTTP/2, frame by frame; and the memory and time that a server process has taken.
 
 As a program it prints what each flood does to a server that it starts, in plaintext and with TLS:
 python3 floods.py [SECONDS]. Needs Debian's python3-h2 (hpack). Environment: as executables.py.
@@ -36,7 +36,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """As HPACK and Protocol Buffers have integers: seven bits at a time."""
+    """Integers as in HPACK and Protocol Buffers: seven bits at a time."""
     encoded = bytearray()
     while value >= 128:
         encoded.append(value % 128 + 128)
@@ -49,7 +49,7 @@ BEGINNING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(_SETTINGS, 0, 0)
 
 
 def request_headers(path: str) -> bytes:
-    # Without a dynamic table: each block stands for itself.
+    # Without a dynamic table: each block is complete by itself.
     return b"".join(
         hpack.Encoder().encode([hpack.NeverIndexedHeaderTuple(name, value)], huffman=False)
         for name, value in ((":method", "POST"), (":scheme", "http"), (":path", path),
@@ -68,7 +68,7 @@ def _context(trusted: str) -> ssl.SSLContext:
 
 
 def connect(address: str, trusted: str = "", source: str = "") -> socket.socket:
-    """A connection that has begun with HTTP/2; with TLS where a certificate to trust is given."""
+    """A connection on which HTTP/2 has begun; with TLS if a certificate to trust is given."""
     host, port = address.rsplit(":", 1)
     if host == "unix":
         connection = socket.socket(socket.AF_UNIX)
@@ -120,7 +120,7 @@ def continuations() -> Iterator[bytes]:
 
 
 def long_string() -> Iterator[bytes]:
-    """One header whose value has 100 MB."""
+    """One header with a value of 100 MB."""
     size = 100_000_000
     length = b"\x7f" + varint(size - 127)  # of more than 7 bits, not Huffman-coded
     yield frame(_HEADERS, 0, 1, _HEADER_BLOCK + b"\x00\x03x-y" + length)
@@ -136,19 +136,19 @@ def empty_data() -> Iterator[bytes]:
 
 
 def tiny_data() -> Iterator[bytes]:
-    """A message of 4 MiB, byte by byte: 44 bytes of the server's for each."""
+    """A message of 4 MiB, byte by byte: each costs the server 44 bytes."""
     yield frame(_HEADERS, _END_HEADERS, 1, _HEADER_BLOCK)
     yield frame(_DATA, 0, 1, struct.pack(">BI", 0, 4 << 20))
     yield from itertools.repeat(frame(_DATA, 0, 1, b"\n") * 1000)
 
 
 def settings() -> Iterator[bytes]:
-    """Settings to be acknowledged, again and again, by one who does not read."""
+    """Settings to be acknowledged, repeated by a client that does not read."""
     yield from itertools.repeat(frame(_SETTINGS, 0, 0) * 1000)
 
 
 def pings() -> Iterator[bytes]:
-    """Pings to be answered, likewise."""
+    """Pings to be answered, repeated by a client that does not read."""
     yield from itertools.repeat(frame(_PING, 0, 0, bytes(8)) * 1000)
 
 
@@ -156,7 +156,7 @@ FLOODS = (resets, continuations, long_string, empty_data, tiny_data, settings, p
 
 
 class Flood:
-    """Floods a server for so long. What became of it: bytes sent, and whether the server ended it."""
+    """Floods a server for this long. Returns the outcome: bytes sent, and whether the server ended it."""
 
     def __init__(self, address: str, pieces: Iterator[bytes], seconds: float, trusted: str = "",
                  source: str = "", meanwhile: Callable[[], None] = lambda: None):
@@ -228,7 +228,7 @@ def report(flood: Callable[[], Iterator[bytes]], seconds: float, keys: tuple[str
               f"{before / 2**20:.0f} MiB before, {most / 2**20:.0f} at most, "
               f"{cpu_seconds(pid) - cpu:.1f} s of CPU; "
               f"next call: exit {served.returncode}, {took:.2f} s", flush=True)
-        server.kill()  # what is left of a flood may keep it for long
+        server.kill()  # the rest of a flood may keep it busy for long
 
 
 def main() -> None:

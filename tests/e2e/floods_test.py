@@ -28,7 +28,7 @@ _TIMEOUT_S = 60  # and the time in which memory comes back
 
 
 class FloodsTest(TestCase):
-    """Each flood in plaintext, and encrypted: `trusted` is the file of the server's certificate then."""
+    """Each flood in plaintext, and encrypted: then `trusted` is the file of the server's certificate."""
 
     def setUp(self):
         super().setUp()
@@ -58,14 +58,14 @@ class FloodsTest(TestCase):
                 before = resident_bytes(server.process.pid)
                 self.assertTrue(Flood(server.address, flood(), _TIMEOUT_S, trusted).cut)
                 self.assertLess(resident_bytes(server.process.pid) - before, 100 * _MEBIBYTE)
-                # gRPC has a limit of its own on pings, and sees one record before the watch sees the next.
+                # gRPC has its own limit on pings, and sees one record before the watch sees the next.
                 if flood is not floods.pings or not trusted:
                     server.await_log(f"closed a connection of 127.0.0.1: it sends {complaint}")
                 self.assert_served(server, trusted)
-                self.assertNotIn("gRPC: ", server.log())  # to which nothing has happened
+                self.assertNotIn("gRPC: ", server.log())  # nothing has happened to it
 
     def test_of_many_that_are_cut_each_is_told(self):
-        """The log has lines of ten in a second. Those that had none were told of at the next one, if ever."""
+        """The log has lines for ten in a second. The others were reported with the next one, if ever."""
         with Server() as server:
             with concurrent.futures.ThreadPoolExecutor(20) as threads:
                 done = list(threads.map(lambda _: Flood(server.address, floods.pings(), _TIMEOUT_S).cut,
@@ -76,7 +76,7 @@ class FloodsTest(TestCase):
                        "those that had no line")
 
     def test_many_connections_of_one_host_are_one(self):
-        """Each takes back fewer calls than one may: 1,343 and 2,128 MiB where that was all that counted."""
+        """Each takes back fewer calls than one may: 1,343 and 2,128 MiB when nothing else counted."""
         for trusted, crowd in itertools.product(("", self.cert), crowds.TAKE_BACK):
             with self.subTest(crowd.name), self.serving(trusted) as server:
                 before = resident_bytes(server.process.pid)
@@ -88,14 +88,14 @@ class FloodsTest(TestCase):
                 self.assertNotIn("closed a connection of 127.0.0.1", server.log())
 
     def test_calls_that_are_left_behind_count_as_taken_back(self):
-        """1,800 MiB after 6 s, and an honest call took 12, where connections came and went as they liked."""
+        """1,800 MiB after 6 s, and an honest call took 12, when connections came and went as they liked."""
         unix = f"unix:{self.folder}/s"
         with Server(listen=f"127.0.0.1:0,{unix}") as server:
             before = resident_bytes(server.process.pid)
             self.assertGreater(crowds.COMINGS.flood(server.address.split(",")[0], 4), 100)
             self.assertLess(resident_bytes(server.process.pid) - before, 500 * _MEBIBYTE)
             self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
-            # Those that wait for their end may be as many as one peer gets.
+            # As many as one peer gets may be waiting for their end.
             server.await_log(f"refused a connection of {crowds.SOURCE}: ")
 
     def test_who_has_left_too_many_calls_behind_is_refused_for_that(self):
@@ -121,13 +121,13 @@ class FloodsTest(TestCase):
     def test_who_does_not_acknowledge_settings_is_cut(self):
         """Until then gRPC counts none of the calls of a connection."""
         with Server() as server, contextlib.closing(floods.connect(server.address)) as connection:
-            with contextlib.suppress(ConnectionError):  # it is cut while it sends
+            with contextlib.suppress(ConnectionError):  # the connection is cut while it sends
                 connection.sendall(b"".join(crowds.begun(stream) for stream in range(1, 20_000, 2)))
             server.await_log("it sends calls, and does not acknowledge settings")
             self.assert_served(server)
 
     def test_what_connections_may_have_fits_into_the_budget(self):
-        """All connections, of two peers, with as many calls as each may have: nobody is cut."""
+        """All connections, of two peers, with as many calls as each may have: nobody is cut off."""
         unix = f"unix:{self.folder}/s"
         for trusted, crowd in itertools.product(("", self.cert), crowds.AS_ALLOWED):
             with self.subTest(crowd.name), self.serving(trusted, f"127.0.0.1:0,{unix}") as server:
@@ -150,7 +150,7 @@ class FloodsTest(TestCase):
                 self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
 
     def test_more_headers_than_are_counted_are_cut(self):
-        """Within gRPC's limits, which are of a frame and of 8 KiB, a call took 45 KiB to 1.6 MiB."""
+        """Within gRPC's limits, which are 8 KiB for each frame, a call took 45 KiB to 1.6 MiB."""
         for trusted, crowd in itertools.product(("", self.cert), crowds.MANY_HEADERS):
             with self.subTest(crowd.name), \
                     self.serving(trusted, f"127.0.0.1:0,unix:{self.folder}/s") as server:
@@ -162,7 +162,7 @@ class FloodsTest(TestCase):
                 self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
 
     def test_a_connection_has_so_many_calls(self):
-        """64 at once; who does not wait with more loses the connection."""
+        """64 at once; a client that does not wait before it sends more loses the connection."""
         for calls, seconds in ((64, 0.5), (120, 10)):
             with self.subTest(calls), Server() as server, Connection(server.address) as connection:
                 try:
@@ -174,7 +174,7 @@ class FloodsTest(TestCase):
                 self.assertEqual(connection.is_over, calls > 64)
 
     def test_settings_are_not_acknowledged_before_they_come(self):
-        """Or they come in time, and gRPC keeps to them; 2 in 10 won this race, and had no limit at all."""
+        """Or they come in time, and gRPC obeys them; 2 in 10 won this race, and had no limit at all."""
         with Server() as server, contextlib.ExitStack() as opened:
             for _ in range(60):
                 connection = opened.enter_context(contextlib.closing(floods.connect(server.address)))
@@ -198,7 +198,7 @@ class FloodsTest(TestCase):
             self.assert_served(server)
 
     def test_unknown_fields_are_not_kept_for_who_takes_no_answer(self):
-        """40 headers of 3 MiB: 12 MiB more, and 672 where the server parses such headers and keeps them."""
+        """40 headers of 3 MiB: 12 MiB more, and 672 if the server parses such headers and keeps them."""
         calls = 40
         with Server() as server, Connection(server.address) as connection:
             before = resident_bytes(server.process.pid)
@@ -211,7 +211,7 @@ class FloodsTest(TestCase):
             self.assert_served(server)
 
     def send_unknown_fields(self, connection: Connection, size: int) -> int:
-        """A Reduce of no elements whose header has so many bytes that say nothing."""
+        """A Reduce of no elements whose header has this many meaningless bytes."""
         spec = bytes.fromhex("0a 05 0a 01 01 10 01")  # the sum, of int32
         header = spec + b"\x80\x7d\x00" * (size // 3)
         messages = (b"\x0a" + floods.varint(len(header)) + header, bytes.fromhex("12 00"))
@@ -232,7 +232,7 @@ class FloodsTest(TestCase):
             self.assert_served(server)
 
     def test_honest_callers_notice_nothing(self):
-        """Large arrays and small ones, beside one flood after the other of another peer."""
+        """Large arrays and small ones, beside one flood after the other from another peer."""
         with Server(listen=f"127.0.0.1:0,unix:{self.folder}/s") as server:
             tcp, unix = server.address.split(",")
             calls = [self.start("bench", "--target", unix, *arguments, "--duration", "4",

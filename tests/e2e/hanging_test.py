@@ -18,7 +18,7 @@ from floods import Flood
 
 _PUTTING_AWAY_S = 5.0
 _SLACK_S = 5.0  # of a busy machine
-_HOLD_UP_S = 15.0  # of a thread, before the server takes itself for lost
+_HOLD_UP_S = 15.0  # of a thread, before the server considers itself lost
 
 
 def hang(server: Server) -> None:
@@ -36,7 +36,7 @@ class HangingTest(TestCase):
         self.assertEqual(server.stop(number), code, server.log())
         self.assertLess(time.monotonic() - begin, _PUTTING_AWAY_S + _SLACK_S)
         if code != 0:
-            server.kill()  # that exit code is no fault here
+            server.kill()  # that exit code is not an error here
 
     def test_a_registration(self):
         path = f"{self.folder}/memory"
@@ -59,13 +59,14 @@ class HangingTest(TestCase):
 
     @staticmethod
     def later(pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """What comes with the handshake is read by the thread that accepts connections, and by no shard's."""
+        """Data that come with the handshake are read by the thread that accepts connections, and by no
+        shard's."""
         time.sleep(0.5)
         yield from pieces
 
     def hold_up_a_shard(self, server: Server):
-        """Its thread ends a connection that floods, and does not return from that."""
-        # Once it has been called it has all threads that it needs for the next call.
+        """The shard's thread ends a connection that floods, and does not return from that."""
+        # Once the server has been called it has all threads that it needs for the next call.
         self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)
         hang(server)
         Flood(server.address, self.later(floods.empty_data()), 3)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""An HTTP/2 connection that keeps to the server's windows and does no more than the test says: it half-closes
-nothing and takes nothing by itself. Needs Debian's python3-h2 (hpack)."""
+"""An HTTP/2 connection that respects the server's windows and does only what the test says: it half-closes
+nothing and accepts nothing by itself. Needs Debian's python3-h2 (hpack)."""
 
 import collections
 import select
@@ -21,7 +21,7 @@ _FIRST_WINDOW = 65535  # of the connection, and of streams until the server's se
 
 class Connection:
     """`ended` has the streams that the server has ended; `sent` how many bytes went on each; `headers` what
-    the server has said of each ahead of its messages and at its end."""
+    the server has sent for each before its messages and at its end."""
 
     def __init__(self, address: str, source: str = "", trusted: str = ""):
         self._socket = floods.connect(address, trusted, source)
@@ -44,7 +44,7 @@ class Connection:
         self._socket.close()
 
     def begin(self, path: str, headers: bytes = b"") -> int:
-        """A call, of which only its headers are sent: `headers`, as HPACK has them, after the usual ones."""
+        """A call, of which only the headers are sent: `headers`, in HPACK's form, after the usual ones."""
         stream, self._next = self._next, self._next + 2
         self._socket.sendall(floods.frame(_HEADERS, _END_HEADERS, stream,
                                           floods.request_headers(path) + headers))
@@ -59,7 +59,7 @@ class Connection:
         self._socket.sendall(floods.frame(0, _END_STREAM, stream))
 
     def send(self, stream: int, data: bytes, patience: float = 0.5) -> bool:
-        """Sends data as windows let it; whether all was sent before they stayed shut for so long."""
+        """Sends data as windows allow; returns whether all was sent before they stayed shut for this long."""
         rest = memoryview(data)
         while rest and stream not in self.ended and not self.is_over:
             size = min(self._window, self._stream_windows[stream], self._most, len(rest))
@@ -76,14 +76,14 @@ class Connection:
         return not rest
 
     def await_ends(self, count: int, seconds: float) -> int:
-        """How many streams have ended, as soon as there are so many, or after this time."""
+        """How many streams have ended, as soon as there are this many, or after this time."""
         deadline = time.monotonic() + seconds
         while len(self.ended) < count and not self.is_over and time.monotonic() < deadline:
             self.look(0.1)
         return len(self.ended)
 
     def look(self, patience: float = 0) -> bool:
-        """Takes what the server has sent; waits for something for so long."""
+        """Reads what the server has sent; waits this long for something."""
         came = False
         while not self.is_over and self._has_come(0 if came else patience):
             try:
@@ -131,5 +131,5 @@ class Connection:
         elif kind == floods.RST_STREAM:
             self.ended.add(stream)
         elif kind == _GOAWAY:
-            # Without an error the server takes no new calls; those that have begun go on.
+            # Without an error the server accepts no new calls; those that have begun go on.
             self.is_over |= int.from_bytes(payload[4:8], "big") != 0

@@ -30,7 +30,7 @@ def get_json(address: str, path: str) -> dict:
 
 
 def samples(page: str) -> dict[str, float]:
-    """The value of each series, by its name and labels as the page has them."""
+    """The value of each series, by its name and labels as they stand on the page."""
     return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
             for line in page.splitlines() if line and not line.startswith("#")}
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who calls, and what an allow list lets them do."""
+"""Who calls, and what an allow list lets callers do."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from http_pages import get, metric, samples
 from keys import allow_all, make_keys
 
 _NOBODY = 65534
-_IN_USE = 'warpfold_reload_successful{file="allow"}'  # 1: the newest list is
+_IN_USE = 'warpfold_reload_successful{file="allow"}'  # 1: the newest list is in use
 _REDUCE = ("reduce", "--op", "sum", "--iota", "1000")
 
 
@@ -35,7 +35,7 @@ class IdentityTest(TestCase):
         return ("--tls_ca", self.keys[0], "--tls_cert", cert, "--tls_key", key)
 
     def call(self, server: Server, *flags: str, command: tuple[str, ...] = _REDUCE, target: str = "") -> str:
-        """"" if the call succeeds, or what is said of it."""
+        """Returns "" if the call succeeds, otherwise the error."""
         done = warpfold(*command, "--target", target or server.address, *flags)
         self.assertIn(done.returncode, (0, 1), done.stderr)
         return "" if done.returncode == 0 else done.stderr
@@ -52,7 +52,7 @@ class IdentityTest(TestCase):
             "spiffe://example.org/a": self.client("one", "URI:spiffe://example.org/a,DNS:one.example"),
             "dns:client.example": self.client("two", "DNS:Client.Example,DNS:second.example"),
             "anonymous": self.client("three", "IP:127.0.0.1,email:a@example.org"),
-            # Two URIs are not what SPIFFE allows.
+            # SPIFFE does not allow two URIs.
             "dns:four.example": self.client("four", "URI:spiffe://a/b,URI:https://a/,DNS:four.example"),
         }
         with Server(*self.tls, f"--tls_client_ca={self.folder}/authority.pem", allow_all(str(self.folder)),
@@ -79,7 +79,7 @@ class IdentityTest(TestCase):
             self.assertIn("PERMISSION_DENIED", self.call(server, *stranger, command=("info",)))
             admin = re.search(r" admin=(\S+) ", server.ready_line)[1]
             counts = samples(get(admin, "/metrics")[1])
-            # The library asks for the server's limits first, where it may.
+            # The library asks for the server's limits first, if it may.
             denied = counts['warpfold_rejections_total{reason="NOT_ALLOWED"}']
             self.assertGreaterEqual(denied, 3)
             calls = [count for series, count in counts.items()
@@ -90,7 +90,7 @@ class IdentityTest(TestCase):
                               ("dns:stranger.example", "NOT_ALLOWED")])
 
     def assert_tells_nothing(self, said: str):
-        """No path, no address of another, nobody else's name."""
+        """Contains no path, no address of another client, and nobody else's name."""
         for word in (str(self.folder), "writer", "authority", "ipv4:", "uid:"):
             self.assertNotIn(word, said)
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that stay with the server, and memory that it reads, by the command line."""
+"""Arrays that stay at the server, and memory that it reads, used from the command line."""
 
 import json
 import pathlib
@@ -66,7 +66,7 @@ class KeptArraysTest(unittest.TestCase):
             sent = warpfold(*command, *target, "--matrix=2x2", str(self.file))
             kept = warpfold(*command, *target, "--array", token, "--count=49")
             self.assertEqual((kept.returncode, kept.stdout), (0, sent.stdout), kept.stderr)
-            # A part of none at the end.
+            # An empty part at the end.
             none = warpfold("reduce", *target, "--op=sum", "--array", token, "--first=50")
             self.assertEqual(none.returncode, 0, none.stderr)
 
@@ -80,7 +80,7 @@ class KeptArraysTest(unittest.TestCase):
     def test_expires(self):
         with Server("--resident_bytes=16777216", "--admin_listen=127.0.0.1:0") as server:
             token = self.put(server, "--ttl=1")["token"]
-            # Not by a list of arrays, for which the server sweeps.
+            # Not with a list of arrays, for which the server sweeps.
             wait_until(lambda: metric(server.ready_line, "warpfold_kept_array_bytes") == 0,
                        "the end of the array")
             self.assertEqual(warpfold("delete", "--target", server.address, token).returncode, 1)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates to test with. Needs the program openssl."""
+"""Certificates for tests. Needs the program openssl."""
 
 import datetime
 import os
@@ -10,8 +10,8 @@ _TIMEOUT_S = 60
 
 
 def expired() -> list[str]:
-    """The arguments of "openssl x509 -req" for a certificate of the past: -1 days are none since OpenSSL 3.4,
-    which can say the days instead."""
+    """The arguments of "openssl x509 -req" for a certificate of the past: since OpenSSL 3.4, -1 days are not
+    allowed; that version accepts dates instead."""
     options = subprocess.run(["openssl", "x509", "-help"], capture_output=True, timeout=_TIMEOUT_S).stderr
     if b"-not_after" not in options:
         return ["-days", "-1"]
@@ -19,7 +19,7 @@ def expired() -> list[str]:
 
 
 def allow_all(folder: str) -> str:
-    """The flag of a list that allows everything to everybody, without which --tls_client_ca is refused."""
+    """The flag for a list that allows everything to everybody, without which --tls_client_ca is rejected."""
     path = os.path.join(folder, "allow_all")
     with open(path, "w", encoding="ascii") as file:
         file.write("* *\n")
@@ -38,7 +38,7 @@ def make_keys(folder: str, name: str, days: int = 1, names: str = "IP:127.0.0.1"
 
 def make_keys_valid(folder: str, name: str, begin: datetime.datetime, end: datetime.datetime,
                     curve: str = "P-256") -> tuple[str, str]:
-    """As make_keys, with these dates in UTC: `openssl req` has no way to say when a certificate begins."""
+    """Like make_keys, with these dates in UTC: `openssl req` has no way to say when a certificate begins."""
     cert, key = os.path.join(folder, f"{name}.crt"), os.path.join(folder, f"{name}.key")
     request, config = os.path.join(folder, f"{name}.csr"), os.path.join(folder, f"{name}.conf")
     index = os.path.join(folder, f"{name}.index")

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// leaving_callers TARGET MEMORY_SOCKET HOW CALLS SEED: makes so many calls from four threads and leaves in
+// leaving_callers TARGET MEMORY_SOCKET HOW CALLS SEED: makes this many calls from four threads and leaves in
 // the middle of them. HOW is cancelled, late (a timeout that is too short), or killed: then it calls without
-// end, and whoever started it kills it. The arrays are striped, sent to be kept for a second, or in
+// end, and the process that started it kills it. The arrays are striped, sent to be kept for a second, or in
 // registered memory. Prints how many calls ended with each status; a value that is not right counts as
 // "wrong".
 #include <atomic>

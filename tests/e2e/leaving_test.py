@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that are killed, cancel, or wait too short a time, beside others: all that they held comes back,
-and the others' values are right. The longer run:
+"""Clients that are killed, cancel, or do not wait long enough, beside others: everything that they held comes
+back, and the others' values are right. The longer run:
 
   WARPFOLD_LEAVING=1000 ctest --preset dev -R e2e_leaving
 """
@@ -23,12 +23,12 @@ _LONGEST_S = 500
 _MOST_PATIENCE_S = 0.05
 _FLAGS = ("--admin_listen=127.0.0.1:0", f"--resident_bytes={256 << 20}")
 _ENDS = {"cancelled": {"OK", "CANCELLED"}, "late": {"OK", "DEADLINE_EXCEEDED"}}
-# A server that is full says so; a pause to try again in would have gone beyond a deadline.
+# A full server says so; a pause before another try would have gone beyond a deadline.
 _REFUSALS = {"RESOURCE_EXHAUSTED"}
 
 
 class Others:
-    """Honest callers for a with statement, again and again."""
+    """Honest callers, who call repeatedly, for a with statement."""
 
     def __init__(self, address: str):
         self._command = [os.environ["WARPFOLD_STEADY_CALLERS"], address, "100"]
@@ -68,7 +68,7 @@ class LeavingTest(TestCase):
         print(f"{_EACH} each beside {others.said.total() * 100} calls of others: "
               f"{at_start.descriptors} and {at_end.descriptors} descriptors, "
               f"{at_start.resident_mib} and {at_end.resident_mib} MiB")
-        # The allocator keeps some: 27 MiB were seen.
+        # The allocator keeps some: 27 MiB were observed.
         self.assertLess(at_end.resident_mib - at_start.resident_mib, 128)
 
     def run_callers(self, address: str, how: str, seed: int) -> subprocess.Popen:

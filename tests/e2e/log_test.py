@@ -67,7 +67,7 @@ class LogTest(TestCase):
         self.assertEqual(fields - {"time", "level", "event"}, documented_fields())
 
     def stopped(self, end: Callable[[Server, subprocess.Popen], None], flag: str) -> dict:
-        """The log's line of a call that `end` stops once the server has had 1,000 bytes of its array."""
+        """The log's line for a call that `end` stops once the server has had 1,000 bytes of its array."""
         with Server("--log_format=json", "--admin_listen=127.0.0.1:0", flag) as server:
             caller = self.start("reduce", "--target", server.address, "--op=sum", "--dtype=int8",
                                 "--request_id=stopped", "-", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -81,9 +81,9 @@ class LogTest(TestCase):
             return calls(server.log(), "Reduce")[0]
 
     def test_a_stopped_call_is_known_by_its_line(self):
-        """Whoever stops it: the line had 0 bytes, and said neither which call it was nor whose."""
+        """Whoever stopped it, the line had 0 bytes, and did not say which call it was or whose."""
         cases = (
-            # A broken connection is no stream that ended without its commit.
+            # A broken connection is not a stream that ended without its commit.
             ({"CANCELLED"}, "--drain_seconds=0", lambda _, caller: caller.kill()),
             ({"DEADLINE_EXCEEDED"}, "--idle_timeout_seconds=1", lambda *_: None),
             ({"UNAVAILABLE"}, "--drain_seconds=0", lambda server, _: server.process.terminate()),
@@ -103,7 +103,7 @@ class LogTest(TestCase):
             processes = [self.start(*arguments, stderr=subprocess.DEVNULL) for _ in range(30)]
             for process in processes:
                 self.assertEqual(process.wait(), 1)
-            seconds = int(time.monotonic() - begin) + 2  # of the clock, that have a part in it
+            seconds = int(time.monotonic() - begin) + 2  # seconds of the clock that overlap with it
             self.assertEqual(server.stop(), 0)
             lines = [json.loads(line) for line in server.log().splitlines()]
         told = sum(line["event"] == "call" and line.get("reason") == "UNSUPPORTED_TYPE" for line in lines)
@@ -113,7 +113,7 @@ class LogTest(TestCase):
 
     @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
     def test_errors_of_grpc_are_sampled(self):
-        """Ten lines in a second, and then how many there were, also if there is no further error."""
+        """Ten lines in a second, and then how many there were, even if there is no further error."""
         cert, key = make_keys(str(self.folder), "server")
         with Server(f"--tls_cert={cert}", f"--tls_key={key}", "--admin_listen=127.0.0.1:0") as server:
             for _ in range(20):
@@ -128,7 +128,7 @@ class LogTest(TestCase):
                        "those that had no line")
 
     def test_a_client_writes_no_lines_of_its_own(self):
-        """gRPC complains of headers with the client's words."""
+        """gRPC complains about headers in the client's words."""
         forged = "2026-11-28T00:00:00.000Z critical the device failed"
         with Server("--log_level=debug", device="cpu") as server:
             for name in ("te", "grpc-timeout", "content-type", "grpc-encoding"):
@@ -144,8 +144,8 @@ class LogTest(TestCase):
         self.assertNotIn("\x1b", log)
 
     def test_what_arrays_contain_is_told_to_nobody(self):
-        """The array is one word of text again and again, and neither it nor a sum of it may appear in an
-        error, in the log or on a page. An answer has it, of course."""
+        """The array repeats one word of text, and neither the word nor a sum of it may appear in an error, in
+        the log or on a page. A response has it, of course."""
         word = b"PAYLOAD!"
         number = int.from_bytes(word, "little")
         forms = ("PAYLOAD", word.hex(), f"{number:x}", str(number), str(2 * number), f"{number:.6g}"[:7],
@@ -179,7 +179,7 @@ class LogTest(TestCase):
             call(True, "reduce", "--op=sum", "--array", token)
             call(False, "reduce", "--op=min", "--array", token)
             with socket.create_connection(server.address.rsplit(":", 1)) as stranger:
-                stranger.sendall(word * 1000)  # in the place of HTTP/2
+                stranger.sendall(word * 1000)  # instead of HTTP/2
                 stranger.settimeout(10)
                 with contextlib.suppress(ConnectionError):
                     told.append(stranger.recv(4096).decode("latin-1"))

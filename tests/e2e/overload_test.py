@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A full server and what its callers send it: after a client's first refusal, nothing of its array."""
+"""A full server and what its callers send: after a client's first rejection, nothing of its array."""
 
 import contextlib
 import json
@@ -15,8 +15,8 @@ import numpy
 from executables import Server, TestCase, warpfold
 from http_pages import metric, wait_until
 
-_WINDOW = 65_535  # of a new connection: what a client may send before it has heard anything
-_DELAY_S = 0.05  # of all that the server says, so that a client which does not wait fills its window
+_WINDOW = 65_535  # of a new connection: what a client may send before it receives anything
+_DELAY_S = 0.05  # of everything that the server sends, so that a client that does not wait fills its window
 
 
 class SlowAnswers:
@@ -36,7 +36,7 @@ class SlowAnswers:
         return self
 
     def __exit__(self, *unused) -> None:
-        # Those that have ended already are not connected any more.
+        # Those that have ended already are no longer connected.
         for one in self._sockets:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -72,7 +72,7 @@ class SlowAnswers:
 class OverloadTest(TestCase):
     @contextlib.contextmanager
     def full(self, server: Server) -> Iterator[None]:
-        """The server's only place is taken within the with statement."""
+        """The server's only place is taken during the with statement."""
         holder = self.start("reduce", "--target", server.address, "--op=sum", "--dtype=int8", "-",
                             stdin=-1, stdout=-3)
         holder.stdin.write(b"1")

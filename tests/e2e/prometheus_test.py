@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A real Prometheus scrapes a server; the alerts and the dashboard that we ship ask it for what exists.
+"""A real Prometheus scrapes a server; our alerts and our dashboard ask it for series that exist.
 
-The server is warpfold-server over a fake device that tells of memory, temperature and errors, so that all
+The server is warpfold-server over a fake device that reports memory, temperature and errors, so that all
 metrics are there (WARPFOLD_FAULTING_SERVER).
 """
 
@@ -55,7 +55,7 @@ def prometheus(folder: pathlib.Path, target: str):
     try:
         address = next(filter(None, (re.search(r'msg="Listening on" address=(\S+)', line)
                                      for line in process.stderr)))[1]
-        reader = threading.Thread(target=process.stderr.read)  # or else it would be held up
+        reader = threading.Thread(target=process.stderr.read)  # otherwise it would be held up
         reader.start()
         wait_until(lambda: get(address, "/-/ready")[0] == 200, "Prometheus")
         yield address

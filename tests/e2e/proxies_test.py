@@ -3,8 +3,8 @@
 """The proxies of deploy/proxies before two servers that are restarted in turns: no call is lost.
 
 Each proxy is first told that a server will be away, as docs/operating.md asks: a proxy learns of a drain
-later than a client that is connected itself, and what a draining server refuses no proxy can send again.
-Environment as for rolling_restart_test.py. Skips what is not installed: haproxy, nginx.
+later than a client that is connected itself, and no proxy can send again what a draining server rejects.
+Environment as for rolling_restart_test.py. Skips programs that are not installed: haproxy, nginx.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _PROXIES = pathlib.Path(__file__).resolve().parents[2] / "deploy/proxies"
 _CALLS = os.environ.get("WARPFOLD_PROXY_CALLS", "4000")
 _START_TIMEOUT_S = 30
 _TAKE_OUT_TIMEOUT_S = 60
-# What the files in deploy/proxies have, for a trial on one machine.
+# The addresses in the files of deploy/proxies, for a trial on one machine.
 _FRONT, _BACK = "127.0.0.1:50050", ("127.0.0.1:50051", "127.0.0.1:50052")
 
 
@@ -48,7 +48,7 @@ class Proxy:
         self._process = None
 
     def write_configuration(self, *changes: tuple[str, str]) -> str:
-        """Returns the path; each change is of a text that must be there once."""
+        """Returns the path; each change is to a text that must occur once."""
         text = (_PROXIES / self.name).read_text(encoding="utf-8")
         for old, new in [*changes, (_FRONT, self.address), *zip(_BACK, self._backends)]:
             if text.count(old) != 1:
@@ -113,7 +113,7 @@ class Nginx(Proxy):
     executable = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 
     def _write(self, *changes: tuple[str, str]) -> str:
-        # Whoever runs the test may write here, and perhaps not where the package has it.
+        # The user who runs the test may write here, and perhaps not in the package's folder.
         folders = "".join(f"  {kind}_temp_path {self.folder}/{kind};\n"
                           for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         return self.write_configuration(*changes, ("http {\n", "http {\n" + folders))

@@ -9,7 +9,8 @@ import threading
 
 @contextlib.contextmanager
 def proxy(address, on_data):
-    """The address of one. on_data(bytes, before): what to send on of these, which came after so many."""
+    """The address of a proxy. on_data(bytes, before) returns what to send on of these bytes, after `before`
+    others."""
     host, port = address.rsplit(":", 1)
     counted, lock, threads, sockets = [0], threading.Lock(), [], []
 

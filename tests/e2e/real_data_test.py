@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Real series with missing values, against NumPy, Python's exact sums and a published figure."""
+"""Real series with missing values, compared with NumPy, Python's exact sums and a published figure."""
 
 import csv
 import math
@@ -14,7 +14,7 @@ from executables import Server, TestCase, reduce, values
 _CO2 = pathlib.Path(__file__).parent / "data" / "mauna_loa_co2_weekly.csv"
 _OPERATORS = "sum,min,max,mean,argmin,argmax"
 
-# Daily mean ozone at Roosevelt Island, New York, in May 1973, ppb; NaN where the record has a gap. From J. M.
+# Daily mean ozone at Roosevelt Island, New York, in May 1973, ppb; NaN if the record has a gap. From J. M.
 # Chambers et al., Graphical Methods for Data Analysis (1983), table A1. Its mean is known as 23.61538.
 _NAN = float("nan")
 _OZONE = [41, 36, 12, 18, _NAN, 28, 23, 19, 8, _NAN, 7, 16, 11, 14, 18, 14, 34, 6, 30, 11, 1, 11, 4, 32,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of input, answer and refusal through both executables, over TCP and over a Unix socket."""
+"""Every kind of input, result and rejection through both executables, over TCP and over a Unix socket."""
 
 import json
 import tempfile
@@ -165,7 +165,7 @@ class _Reduce:
             self.assertEqual(numbers[:5], [sum(elements), min(elements), max(elements), elements[0],
                                            float(sum(map(abs, elements)))])
             self.assertEqual((numbers[5]["count"], numbers[5]["max"]), (3, max(elements)))
-        # NumPy has no bfloat16: the upper halves of float32.
+        # NumPy has no bfloat16: its values are the upper halves of float32.
         upper = numpy.array([1.5, -3.0, 0.25], "<f4").view("<u4") >> 16
         raw = self.file("b.raw", upper.astype("<u2").tobytes())
         self.assertEqual(values(self.address, "sum,min,argmax,max_abs", "--dtype", "bfloat16", raw),

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that do not start: one line that names the flag and the reason, and nothing was served."""
+"""Servers that do not start: one line names the flag and the reason, and nothing was served."""
 
 import contextlib
 import os
@@ -13,14 +13,14 @@ from typing import Iterator
 
 from executables import DEVICE, Server, TestCase, killed_after, run_server, value
 
-_WRONG = 2  # a flag, or what it names
-_TOO_MUCH = 3  # for the device or the system
+_WRONG = 2  # a flag is wrong, or what it names is
+_TOO_MUCH = 3  # more than the device or the system has
 
 
 @contextlib.contextmanager
 def control_group(limit_bytes: int) -> Iterator[tuple[str, ...]]:
-    """Gives the words before a command that run it with no more memory than that, or none where the system
-    lets nobody make such a group."""
+    """Gives the words before a command that run it with no more memory than that, or none if the system does
+    not let anybody make such a group."""
     second_version = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
     root = pathlib.Path("/sys/fs/cgroup" if second_version else "/sys/fs/cgroup/memory")
     group = root / f"warpfold_refusals_test_{os.getpid()}"
@@ -32,7 +32,7 @@ def control_group(limit_bytes: int) -> Iterator[tuple[str, ...]]:
         yield ()
         return
     try:
-        # A group has no such file where its parent does not pass the controller on.
+        # A group does not have this file if its parent does not pass the controller on.
         allowed = limit.exists() and os.access(limit, os.W_OK)
         if allowed:
             limit.write_text(str(limit_bytes))
@@ -46,7 +46,7 @@ def control_group(limit_bytes: int) -> Iterator[tuple[str, ...]]:
 
 
 class RefusalsTest(TestCase):
-    """Each is refused with a Unix socket beside it that could be served, and is not."""
+    """Each is rejected together with a Unix socket that could be served, and is not."""
 
     def assert_refused(self, code: int, flag: str, reason: str, *flags: str, prefix: tuple[str, ...] = ()):
         """`reason` is a regular expression."""
@@ -59,7 +59,7 @@ class RefusalsTest(TestCase):
             self.assertEqual(list(self.folder.glob("*.sock")), [])
 
     def test_names_of_which_another_process_has_an_address(self):
-        """Clients of the name would reach that one."""
+        """Clients that use the name would reach that one."""
         hosts = self.folder / "hosts"
         hosts.write_text("127.0.0.1 two.test\n127.0.0.1 other two.test\n::1 two.test\n")
         inside = ("unshare", "-m", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh")
@@ -90,8 +90,8 @@ class RefusalsTest(TestCase):
 
     def refusals_until_ready(self, limit: str, least: int, codes: tuple[int, ...], command: tuple[str, ...],
                              user: tuple[str, ...] = ()) -> Iterator[str]:
-        """What the server says to its standard error with each number of what prlimit(1) counts by the name
-        of `limit`, until it serves with one; before that it ends with one of the codes."""
+        """What the server writes to its standard error for each number of what prlimit(1) calls `limit`,
+        until it serves with one; before that it ends with one of the codes."""
         for most in range(least, 200):
             with subprocess.Popen([*user, "prlimit", f"--{limit}={most}", *command],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, \
@@ -173,7 +173,7 @@ class RefusalsTest(TestCase):
                 self.assert_refused(_WRONG, f"--listen: {address}", reason, f"--listen={beside},{address}")
             self.assert_refused(_WRONG, "--admin_listen", "in use", f"--listen={beside}",
                                 f"--admin_listen={taken}")
-            for address in server.address.split(","):  # still the first server's
+            for address in server.address.split(","):  # they still belong to the first server
                 self.assertEqual(value(address, "max", "--iota", "1000"), 999)
 
     def test_paths_that_exist(self):
@@ -213,7 +213,7 @@ class RefusalsTest(TestCase):
             self.skipTest("so much memory is not to be taken by a test")
         self.assert_refused(_WRONG, "--slots=256 --slot_bytes=1073741824", "of memory are available",
                             "--slots=256", f"--slot_bytes={1 << 30}")
-        # A control group says so in another sentence.
+        # For a control group the sentence is a different one.
         self.assert_refused(_WRONG, f"--resident_bytes={1 << 46}: ", "memory", "--device=cpu",
                             f"--resident_bytes={1 << 46}")
 

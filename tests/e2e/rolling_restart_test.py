@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Two servers that are restarted in turns lose no call, whichever way a client names them.
+"""Two servers that are restarted in turns lose no call, however a client names them.
 
 WARPFOLD_ROLLING_CALLS says how many calls to make, 4,000 without it. The longer run:
   WARPFOLD_ROLLING_CALLS=10000 ctest --preset dev -R rolling_restart
@@ -30,14 +30,15 @@ def free_port() -> int:
 
 
 class Pair:
-    """Two servers on addresses that stay theirs, restarted in turns until the with statement ends.
+    """Two servers with fixed addresses, restarted in turns until the with statement ends.
 
-    As docs/operating.md asks for, the second is not restarted before calls go to the first again: so that no
-    call meets more than one restart, however slow the machine is.
+    As docs/operating.md asks, the second is not restarted before calls go to the first again: so no call
+    meets more than one restart, however slow the machine is.
     """
 
     def __init__(self, restarts: bool = True, callers: int = 4):
-        """Who calls, one call after another each, says so by call_ended; steady_callers are four."""
+        """Each caller makes one call after another, and reports this with call_ended; steady_callers are
+        four."""
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
         self._servers = [Server(listen=address) for address in self.addresses]
         self._over = threading.Event()
@@ -63,7 +64,8 @@ class Pair:
             self._await_calls()
 
     def _await_calls(self):
-        """Until every caller has ended a call that began from now on: its second, as one may be under way."""
+        """Waits until every caller has ended a call that began after this: its second, as one may be in
+        progress."""
         with self._changed:
             self._ends = {}
             self._changed.wait_for(lambda: self._over.is_set() or (
@@ -75,7 +77,7 @@ class Pair:
             self._changed.notify_all()
 
     def what_callers_say(self, target: str, calls: str) -> set[str]:
-        """Of so many calls to the target, and again until each server has been restarted."""
+        """Makes this many calls to the target, and goes on until each server has been restarted."""
         said = set()
         end = time.monotonic() + _TIMEOUT_S
         while not said or (self.restarts < 2 and time.monotonic() < end):
@@ -153,10 +155,11 @@ class RollingRestartTest(TestCase):
             time.sleep(0.2)
             with floods.connect(server.address) as connection:
                 frames = floods.frame_types(connection)
-                # What waits to be accepted is reset when the server stops listening: this connection is not.
+                # Connections that wait to be accepted are reset when the server stops listening: this one is
+                # not.
                 next(frames)
                 server.process.send_signal(signal.SIGTERM)
-                self.assertIn(_GOAWAY, frames)  # or a timeout
+                self.assertIn(_GOAWAY, frames)  # otherwise a timeout
             self.assertIsNone(upload.poll())
             self.assertEqual(upload.communicate(timeout=60)[0], b"sum 0\n")
 

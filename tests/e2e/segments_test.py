@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Segments through the command line and a server, against NumPy's axis."""
+"""Segments through the command line and a server, compared with NumPy's axis."""
 
 import json
 import pathlib
@@ -95,7 +95,7 @@ class SegmentsTest(TestCase):
         self.assertIn("OUT_OF_RANGE: 2 results are missing", done.stderr)
 
     def test_rows_of_no_elements(self):
-        """As NumPy has them: the operator's identity for each, or its error of no elements."""
+        """As in NumPy: the operator's identity for each segment, or its error for no elements."""
         for shape in ((4, 0), (2, 3, 0), (0,), (0, 0), (0, 3)):
             with self.subTest(shape):
                 array = numpy.zeros(shape, dtype=numpy.int32)
@@ -134,7 +134,7 @@ class SegmentsTest(TestCase):
             self.assertIn("INVALID_ARGUMENT", done.stderr)
 
     def test_millions_in_bounded_memory(self):
-        """Ten times the segments take no more memory, though their results alone have 36 MB more."""
+        """Ten times the segments take no more memory, although their results alone have 36 MB more."""
         peaks = []
         for segments in (400_000, 4_000_000):
             done = self.run_reduce("--op", "max", "--dtype", "uint8", "--random", str(segments),

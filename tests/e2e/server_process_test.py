@@ -37,7 +37,7 @@ def await_reduction(server: Server) -> None:
 
 
 def granted_processors() -> float:
-    """The time of how many processors the tests' control group has, as far as its file tells."""
+    """How many processors' time the tests' control group has, as far as its file tells."""
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
             quota, period = file.read().split()
@@ -91,7 +91,7 @@ class ReadyTest(TestCase):
                 self.assertEqual(value(address, "max", "--iota", "1000"), 999)
 
     def test_closed_output_and_log_stay_closed(self):
-        """What was opened next had their numbers: the log went into a descriptor of gRPC's."""
+        """Descriptors that were opened next got their numbers: the log went into a descriptor of gRPC."""
         path = self.folder / "s"
         command = 'exec "$WARPFOLD_SERVER" "--listen=unix:$0" --device=cpu >&- 2>&-'
         with subprocess.Popen(["sh", "-c", command, str(path)]) as server, \
@@ -114,7 +114,7 @@ class ReadyTest(TestCase):
         self.assertFalse(path.exists())
 
     def test_the_sockets_of_another_server_stay(self):
-        """Its own were taken away, and another server has put others in their place."""
+        """The server's own sockets were removed, and another server has put others in their place."""
         path, memory = self.folder / "warpfold.sock", self.folder / "memory.sock"
         with Server(f"--memory_socket={memory}", listen=f"unix:{path}") as first:
             path.unlink()
@@ -170,7 +170,7 @@ class ReadyTest(TestCase):
                         filler.sendto(b"x", f"{self.folder}/full")
             with Server(environment={"NOTIFY_SOCKET": f"{self.folder}/full"}) as server:
                 self.assertEqual(server.stop(), 0)
-        for nobody in (f"{self.folder}/nobody", "/" + "x" * 200, ""):  # is no reason not to serve
+        for nobody in (f"{self.folder}/nobody", "/" + "x" * 200, ""):  # these are no reason not to serve
             with Server(environment={"NOTIFY_SOCKET": nobody}) as server:
                 self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)
 
@@ -221,7 +221,7 @@ class LimitTest(StreamTestCase):
                 client.stdin.write(bytes(4 << 20))
                 client.stdin.flush()
                 await_log(server, "reason=IDLE")
-                client.stdin.close()  # it looks for an answer when it has read
+                client.stdin.close()  # it looks for a response when it has read everything
             self.assert_ended(server, client, "idle_timeout_seconds = 1")
 
     def test_a_client_that_never_ends(self):
@@ -262,7 +262,7 @@ class EndTest(StreamTestCase):
             client.stdin.flush()
             await_reduction(server)
             begin_drain(server)
-            time.sleep(0.5)  # a drain that waited for nobody would be over
+            time.sleep(0.5)  # a drain that waits for nobody would be over
             answer, _ = client.communicate(numpy.ones(5, "<i4").tobytes(), timeout=60)
             self.assertEqual((client.returncode, answer), (0, b"sum 1048581\n"))
             self.assertEqual(server.process.wait(60), 0)
@@ -283,7 +283,7 @@ class EndTest(StreamTestCase):
             self.assertEqual(server.process.wait(60), 0)
 
     def test_a_hangup_changes_nothing(self):
-        """Files are watched: a SIGHUP, by which others are asked to read theirs, must not end it."""
+        """Files are watched: a SIGHUP, with which other servers are asked to read theirs, must not end it."""
         with Server() as server:
             server.process.send_signal(signal.SIGHUP)
             self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)
@@ -299,7 +299,7 @@ class EndTest(StreamTestCase):
                 begin_drain(server)
                 time.sleep(0.3)  # two signals in quick succession are one request
                 self.assertEqual(server.stop(number), -number)
-                server.kill()  # that exit code is no fault here
+                server.kill()  # that exit code is not an error here
 
     def test_health_follows_the_server(self):
         with Server() as server:
@@ -319,7 +319,7 @@ class EndTest(StreamTestCase):
     def test_goes_on_when_its_log_is_a_full_pipe(self):
         reader, writer = full_pipe()
         with Server("--admin_listen=127.0.0.1:0", stderr=writer) as server:
-            # Some thousand calls a second, a line of log each, until no more lines are kept.
+            # Some thousand calls a second, each with a line of log, until no more lines are kept.
             deadline = time.monotonic() + _LIMIT_TIMEOUT_S
             while metric(server.ready_line, "warpfold_log_lines_dropped_total") == 0:
                 self.assertLess(time.monotonic(), deadline)

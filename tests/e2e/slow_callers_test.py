@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Callers who have the CPU reduce kept arrays by slow operators, and others beside them."""
+"""Callers who make the CPU reduce kept arrays with slow operators, and others beside them."""
 
 import json
 import unittest
@@ -21,7 +21,7 @@ class SlowCallersTest(TestCase):
         small = self.save("small.npy", numpy.ones(1 << 17))
         elements = numpy.random.default_rng(1).integers(0, 1 << 63, _MATRICES * 1024, dtype=numpy.uint64)
         kept = self.save("kept.npy", elements)
-        # With one thread for them the slow ones take seconds together. If calls were served first in, first
+        # With one thread for them the slow calls take seconds together. If calls were served first in, first
         # out, the first small one would end after all of them. Beside other tests some slow ones may end
         # before the last small one has begun.
         with Server("--admin_listen=127.0.0.1:0", "--cpu_threads=1",

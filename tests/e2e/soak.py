@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A mixed load with faults, for as long as one likes, and whether the server is afterwards what it was.
+"""A mixed load with faults, for as long as one likes, and whether the server is afterwards as it was before.
 
 python3 soak.py SECONDS prints a JSON object: the least memory that the server held in the first third of the
-time after its first rounds, by how much the least in the last third is above it, and what it holds besides.
-The least, since memory goes up and down with what the allocator keeps until it is given back. The exit code
-is 1 where more has grown than the limit, or something was not given back.
+time after its first rounds, by how much the least in the last third is above it, and what else it holds. The
+least counts, since memory goes up and down with what the allocator keeps until it is given back. The exit
+code is 1 if more has grown than the limit allows, or something was not given back.
 
-Each round loads the server by streams, small calls, segments, shared memory and kept arrays, kills clients in
-the middle of an upload, resets connections in the middle of a frame and asks for what is refused; then it
-rests, and the memory is looked at. Environment: as executables.py.
+Each round loads the server with streams, small calls, segments, shared memory and kept arrays, kills clients
+in the middle of an upload, resets connections in the middle of a frame and asks for things that are rejected;
+then it rests, and the memory is measured. Environment: as executables.py.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from executables import Server, start_warpfold, values, warpfold
 from http_pages import get, samples
 
 _MOST_MB_AN_HOUR = 1.0
-_LEAST_MB_SEEN = 1.0  # less can be the allocator's doing
+_LEAST_MB_SEEN = 1.0  # less may be due to the allocator
 _WARM_UP = 1 / 4  # of the rounds: caches, arenas and tables take what they need
 _LOAD_S = "0.5"
 _REST_S = 1.0
@@ -94,18 +94,18 @@ class Soaked:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def memory_bytes(self) -> int:
-        """What is the process' own and in memory."""
+        """The memory in use that belongs to this process alone."""
         rollup = pathlib.Path(f"/proc/{self._server.process.pid}/smaps_rollup").read_text(encoding="ascii")
         return next(int(line.split()[1]) << 10 for line in rollup.splitlines()
                     if line.startswith("Anonymous:"))
 
     def settled(self) -> dict[str, float]:
-        """What it holds when no connection is left."""
+        """What the server holds when no connection is left."""
         await_rest(self._admin)
         return self.holds()
 
     def holds_at_rest(self, like: dict[str, float]) -> dict[str, float]:
-        """A connection that ends is closed a moment after its last call's answer."""
+        """A connection that ends is closed a moment after its last call's response."""
         deadline = time.monotonic() + _TIMEOUT_S
         while (holds := self.holds()) != like and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -123,7 +123,7 @@ class Verdict:
     rounds: int
     memory_mb: float
     growth_mb: float
-    hours: float  # in which it grew by that
+    hours: float  # in which it grew by this amount
     before: dict[str, float]
     after: dict[str, float]
 
@@ -134,7 +134,7 @@ class Verdict:
 
 
 def verdict_on(looks: list[tuple[float, int]], before: dict[str, float], after: dict[str, float]) -> Verdict:
-    """Judges looks at the memory, each with its time in seconds."""
+    """Judges measurements of the memory, each with its time in seconds."""
     kept = looks[int(len(looks) * _WARM_UP):]
     third = max(len(kept) // 3, 1)
     first, last = (min(memory for _, memory in part) / 1e6 for part in (kept[:third], kept[-third:]))

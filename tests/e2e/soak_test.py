@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""That a server is after a mixed load with faults what it was before. For WARPFOLD_SOAK_SECONDS, else for a
+"""After a mixed load with faults a server is as it was before. Runs for WARPFOLD_SOAK_SECONDS, or else for a
 few rounds. Environment: as executables.py."""
 
 import os
@@ -16,7 +16,7 @@ class SoakTest(unittest.TestCase):
         if "WARPFOLD_SOAK_SECONDS" in os.environ:
             self.assertTrue(verdict.is_good, verdict)
         else:
-            # So short a time is a warm-up: gRPC 1.83 reaches its level, 25 MB higher, within 80 s.
+            # This short a time is a warm-up: gRPC 1.83 reaches its level, 25 MB higher, within 80 s.
             self.assertLess(verdict.growth_mb, 32, "kilobytes for each of ten thousand calls")
 
 

@@ -25,7 +25,7 @@ until grep -q '^READY ' "$folder/ready"; do
   sleep 0.1
 done
 admin=$(grep -o ' admin=[^ ]*' "$folder/ready")
-# A page with something on it: an array that is reduced, an error, and a call that still sends.
+# A page with some content: an array that is being reduced, an error, and a call that is still sending.
 "$bin/warpfold" reduce --target "unix:$folder/grpc" --op sum --iota 1000000
 printf '\377\377\377\377\377\377\377\177%.0s' 1 2 >"$folder/large"
 "$bin/warpfold" reduce --target "unix:$folder/grpc" --op sum --dtype int64 "$folder/large" || true

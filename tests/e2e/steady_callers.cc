@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // steady_callers TARGET CALLS [TIMEOUT_S]: calls a service from four threads, with small arrays and with
-// striped ones, until all calls are made. Prints how many failed, and each failure in a line: the status,
-// or "wrong" for a value that is not right. Where there is a timeout, the last line has the seconds that the
-// slowest call took. A client library's user, for rolling restarts and networks with faults. The
-// environment's WARPFOLD_ENDS_TO is a descriptor that is sent a digit whenever a call has ended: that of its
-// thread.
+// striped ones, until all calls are made. Prints how many failed, and each failure on a line: the status, or
+// "wrong" for a value that is not right. If there is a timeout, the last line has the seconds that the
+// slowest call took. It stands for a user of the client library in rolling restarts and in networks with
+// faults. WARPFOLD_ENDS_TO in the environment is a descriptor to which a digit is sent whenever a call has
+// ended: that of its thread.
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void WriteDigit(int descriptor, int digit) {
 int main(int argc, char** argv) {
   if (argc != 3 && argc != 4) return 2;
   warpfold::TuneGrpc();
-  // A semicolon is between servers, since a comma is between the addresses of one name.
+  // Servers are separated by a semicolon, since commas separate the addresses of one name.
   warpfold::Client client(std::vector<std::string>(absl::StrSplit(argv[1], ';')));
   const int calls = std::atoi(argv[2]);
   const absl::Duration timeout = absl::Seconds(argc == 4 ? std::atoi(argv[3]) : 60);

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that let the server hold as much as HTTP/2 allows them."""
+"""Clients that make the server hold as much as HTTP/2 allows them."""
 
 import base64
 import contextlib
@@ -25,23 +25,23 @@ _LONGEST_MESSAGE = 2**32 - 1
 _WATCH = "/grpc.health.v1.Health/Watch"
 _REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 _SERVICE = "/warpfold.v1.ReductionService"
-# Methods of one message, and how large one may be, or is.
+# Methods with one message, and how large the message may be, or is.
 _ONE_MESSAGE = {f"{_SERVICE}/ReduceArray": _WINDOW, f"{_SERVICE}/Merge": _WINDOW,
                 f"{_SERVICE}/GetServerInfo": 1024, "/grpc.health.v1.Health/Check": 1024}
-# As grpc-status has them.
+# Values of grpc-status.
 _DEADLINE_EXCEEDED, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED, _UNAVAILABLE = "4", "8", "12", "14"
 _REDUCE = ("reduce", "--op", "sum", "--iota", "1000", "--timeout", "5")
 _EMPTY = bytes(5)  # a message without any field
 
 
 def budget(server: Server) -> int:
-    """What the server has said that it may hold, in bytes."""
+    """The bytes that the server has said it may hold."""
     server.await_log("memory: at most ")
     return int(re.search(r"memory: at most (\d+) MiB", server.log())[1]) * _MEBIBYTE
 
 
 def header(name: bytes, text: bytes) -> bytes:
-    """As HPACK has it, without compression."""
+    """A header in HPACK's form, without compression."""
     return bytes([0, len(name)]) + name + bytes([len(text)]) + text
 
 
@@ -50,7 +50,7 @@ class StreamsTest(TestCase):
         self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
 
     def assert_served_soon(self, server: Server, *call: str):
-        """By then the places of those who send nothing have to be free."""
+        """By then the places of clients that send nothing have to be free."""
         begin = time.monotonic()
         while (done := warpfold(*call, "--target", server.address)).returncode != 0:
             self.assertLess(time.monotonic() - begin, 15, done.stderr)
@@ -75,7 +75,7 @@ class StreamsTest(TestCase):
             self.assert_served(server)
 
     def test_calls_that_stop_one_byte_short_hold_little_and_end(self):
-        """1,000 held 4.1 GiB, and none had ended after 200 s, when whole messages alone reached us."""
+        """1,000 held 4.1 GiB, and none had ended after 200 s, when only whole messages reached us."""
         connections, each = 20, 50
         with Server("--idle_timeout_seconds=5") as server, contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(Connection(server.address)) for _ in range(connections)]
@@ -99,7 +99,7 @@ class StreamsTest(TestCase):
             self.assert_served(server)
 
     def send_endless_message(self, server: Server, trusted: str) -> int:
-        """Until the server ends it. How much memory the server has had at most."""
+        """Runs until the server ends it. Returns the most memory that the server has had."""
         most = 0
         with contextlib.suppress(OSError), Connection(server.address, trusted=trusted) as connection:
             stream = connection.begin("/warpfold.v1.ReductionService/GetServerInfo")
@@ -111,23 +111,24 @@ class StreamsTest(TestCase):
 
     @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
     def test_a_message_without_an_end_keeps_to_the_budget(self):
-        """gRPC receives a message of any length before it looks at the length: a call could hold 4 GiB."""
+        """gRPC receives a message of any length before it checks the length: a call could hold 4 GiB."""
         cert, key = make_keys(str(self.folder), "server")
         for flags, trusted in (((), ""), ((f"--tls_cert={cert}", f"--tls_key={key}"), cert)):
             with self.subTest(trusted=trusted), \
                     Server("--max_concurrent_reductions=16", *flags) as server:
                 most = 0
-                # By one thread of the server after the other, each of which has an allocator's arena.
+                # Through one thread of the server after the other, each of which has its own arena of the
+                # allocator.
                 for _ in range(5):
                     most = max(most, self.send_endless_message(server, trusted))
                 print(f"{most / _MEBIBYTE:.0f} MiB at most, of {budget(server) / _MEBIBYTE:.0f}")
-                # What one thread has freed may for a moment lie beside what another receives.
+                # Memory that one thread has freed may for a moment exist beside what another receives.
                 self.assertLess(most, 1.5 * budget(server))
                 trust = ("--tls_ca", cert) if trusted else ()
                 self.assertEqual(value(server.address, "sum", "--iota", "1000", *trust), 499_500)
 
     def test_nor_do_such_messages_exceed_it_in_a_drain(self):
-        """873 MiB of 535 where nothing was given back to the system after SIGTERM."""
+        """873 MiB of 535 when nothing was given back to the system after SIGTERM."""
         flags = ("--max_concurrent_reductions=16", "--max_connections=32", "--drain_seconds=60")
         with Server(*flags) as server, contextlib.ExitStack() as opened:
             connections = [opened.enter_context(Connection(server.address)) for _ in range(12)]
@@ -165,13 +166,13 @@ class StreamsTest(TestCase):
                 for connection in crowd:
                     for _ in range(40):
                         connection.begin(f"{service}/{method}")
-                # All addresses of loopback are one party, which gets seven eighths of 64 places.
+                # All loopback addresses are one party, which gets seven eighths of 64 places.
                 self.assertGreaterEqual(sum(one.await_ends(80, 0.3) for one in crowd), 80 - 56)
             self.assert_served_soon(server, *_REDUCE)
             self.assert_served_soon(server, "info")
 
     def test_a_slow_upload_that_outlasts_a_drain_is_told_why(self):
-        """It was cut after 0.5 s, and ended with CANCELLED, which nobody retries."""
+        """It was cut off after 0.5 s, and ended with CANCELLED, after which nobody tries again."""
         for method in ("ReduceArray", "Merge"):
             with self.subTest(method), Server("--drain_seconds=2") as server, \
                     Connection(server.address) as connection:
@@ -186,7 +187,7 @@ class StreamsTest(TestCase):
                         connection.send(stream, bytes(1000))
                         self.assertLess(connection.sent[stream], _WINDOW)
                         time.sleep(0.01)
-                # What the server has said at the end may have come while the last bytes were refused.
+                # What the server sent at the end may have come while the last bytes were rejected.
                 self.assertEqual(connection.await_ends(1, _TIMEOUT_S), 1)
                 headers = connection.headers[stream]
                 self.assertEqual(headers.get("grpc-status"), _UNAVAILABLE, headers)
@@ -194,7 +195,7 @@ class StreamsTest(TestCase):
                 self.assertEqual(server.process.wait(_TIMEOUT_S), 0)
 
     def test_an_answer_that_is_not_taken_is_not_waited_for(self):
-        """As those of reflection, of which one is sent after the other."""
+        """As with calls of reflection, whose responses are sent one after the other."""
         with Server("--reflection", "--idle_timeout_seconds=1") as server, \
                 Connection(server.address) as connection:
             connection.close_window()
@@ -203,7 +204,8 @@ class StreamsTest(TestCase):
             self.assertEqual(connection.await_ends(1, 10), 1)
 
     def test_a_deadline_in_hundreds_of_years_is_none(self):
-        """As Go and Java send one that has not been set; gRPC's own conversion makes it one of the past."""
+        """Go and Java send this for a deadline that has not been set; gRPC's own conversion makes it a past
+        one."""
         with Server() as server, Connection(server.address) as connection:
             for calls, hours in enumerate((b"2063185H", b"2562047H", b"99999999H") * 10, 1):
                 stream = connection.begin(f"{_SERVICE}/GetServerInfo", header(b"grpc-timeout", hours))
@@ -213,7 +215,7 @@ class StreamsTest(TestCase):
                 self.assertEqual(connection.headers[stream]["grpc-status"], "0")
 
     def test_compression_is_refused_by_grpc(self):
-        """Before the service hears of the call, and so without ErrorInfo (docs/grpc.md)."""
+        """Before the service learns of the call, and so without ErrorInfo (docs/grpc.md)."""
         for encoding in (b"gzip", b"deflate"):
             with self.subTest(encoding), Server() as server, Connection(server.address) as connection:
                 stream = connection.begin(f"{_SERVICE}/GetServerInfo", header(b"grpc-encoding", encoding))
@@ -241,7 +243,7 @@ class StreamsTest(TestCase):
             self.assert_served(server)
 
     def test_metadata_of_more_than_8_kib_end_the_calls_of_their_connection(self):
-        """As HTTP/2 counts them, with 32 bytes more for each: gRPC 1.51's own limit."""
+        """Sizes as HTTP/2 counts them, with 32 bytes more for each header: gRPC 1.51's own limit."""
         one_header = header(b"x-long", b"a" * 126)
         with Server() as server, Connection(server.address) as connection, \
                 Connection(server.address) as other:

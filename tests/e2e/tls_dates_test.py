@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Keys that are well formed and that no peer would accept, at the start and while the server serves; and
-files that hold none."""
+"""Keys that are well formed but that no peer would accept, at the start and while the server serves; and
+files that contain no keys."""
 
 import datetime
 import os
@@ -42,7 +42,7 @@ class TlsDatesTest(TestCase):
                       *flags)
 
     def assert_in_use(self, server: Server, cert: str, newest: int) -> None:
-        """Handshakes are made with this certificate, and the metrics say whether it is the newest."""
+        """Checks that handshakes use this certificate, and that the metrics say whether it is the newest."""
         health = warpfold("health", "--target", server.address, "--tls_ca", cert)
         self.assertEqual(health.returncode, 0, health.stderr)
         self.assertEqual(metric(server.ready_line, 'warpfold_reload_successful{file="keys"}'), newest)
@@ -67,7 +67,7 @@ class TlsDatesTest(TestCase):
             self.assert_in_use(server, good, newest=1)
 
     def test_a_certificate_of_the_near_future_is_taken_up_when_it_is_valid(self):
-        """As one of an authority whose clock is ahead: nobody has to write it again."""
+        """For example one from an authority whose clock is ahead: nobody has to write it again."""
         with self.serve() as server:
             begin = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=10)
             soon, key = self.keys("soon", (begin, _FUTURE[0]))
@@ -78,7 +78,7 @@ class TlsDatesTest(TestCase):
             self.assert_in_use(server, soon, newest=1)
 
     def test_an_intermediate_certificate_that_is_valid_no_more(self):
-        """Peers refuse the whole chain: its own certificate alone says nothing."""
+        """Peers reject the whole chain: its first certificate alone proves nothing."""
         past, good = self.keys("past", _PAST)[0], self.keys("good", _PRESENT)
         chain = pathlib.Path(good[0]).read_bytes() + pathlib.Path(past).read_bytes()
         fault = f"--tls_cert: another certificate of the chain expired on {day(_PAST[1])}"
@@ -121,7 +121,7 @@ class TlsDatesTest(TestCase):
             server.await_log("a new certificate is in use")
 
     def test_an_old_certificate_does_not_keep_authorities_in_force(self):
-        """Who withdraws an authority may do so whatever the server's own certificate is."""
+        """Operators may withdraw an authority whatever the server's own certificate is."""
         cert, key = self.keys("past", _PAST)
         authority = str(self.folder / "authority.pem")
         shutil.copy(self.keys("withdrawn", _PRESENT)[0], authority)

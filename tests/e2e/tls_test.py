@@ -21,7 +21,7 @@ from http_pages import metric
 from keys import allow_all, expired, make_keys
 
 _TIMEOUT_S = 60
-_PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + b"are you?"  # an HTTP/2 frame, and the answer to it
+_PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + b"are you?"  # an HTTP/2 frame and the response to it
 _PONG = bytes([0, 0, 8, 6, 1, 0, 0, 0, 0]) + b"are you?"
 
 
@@ -39,7 +39,7 @@ def connect(address: str, trusted: str, own: tuple[str, str] | None = None) -> s
 
 
 def first_bytes(address: str, trusted: str, own: tuple[str, str] | None = None) -> bytes:
-    """What the server says first (its HTTP/2 settings) after the handshake; nothing if it refuses us."""
+    """What the server sends first (its HTTP/2 settings) after the handshake; nothing if it rejects us."""
     try:
         with connect(address, trusted, own) as secure:
             return secure.recv(9)
@@ -48,7 +48,7 @@ def first_bytes(address: str, trusted: str, own: tuple[str, str] | None = None) 
 
 
 def read_to_end_of(connection: socket.socket, text: bytes) -> bytes:
-    """All that comes up to this text, or the connection's end."""
+    """Everything that comes up to this text, or until the connection ends."""
     read = b""
     while text not in read and (more := connection.recv(4096)):
         read += more
@@ -124,13 +124,13 @@ class TlsTest(TestCase):
                          "--tls_key: the key is encrypted")
 
     def test_keys_that_openssl_finds_too_weak(self):
-        """No handshake would succeed with them: neither a start nor a renewal takes them."""
+        """No handshake would succeed with them: neither a start nor a renewal accepts them."""
         weak, key = str(self.folder / "weak.crt"), str(self.folder / "weak.key")
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:1024", "-nodes", "-days", "30", "-subj",
                         "/CN=w", "-keyout", key, "-out", weak], check=True, capture_output=True)
         done = run_server("--device=cpu", f"--tls_cert={weak}", f"--tls_key={key}")
         self.assert_exit(2, done, "--tls_cert", "key too small")
-        chain = self.folder / "chain.crt"  # a good certificate, and a weak one that it might be signed by
+        chain = self.folder / "chain.crt"  # a good certificate, and a weak one that might have signed it
         chain.write_bytes(pathlib.Path(self.cert).read_bytes() + pathlib.Path(weak).read_bytes())
         self.assert_exit(2, run_server("--device=cpu", f"--tls_cert={chain}", f"--tls_key={self.key}"),
                          "--tls_cert", "ca key too small")
@@ -144,7 +144,7 @@ class TlsTest(TestCase):
             self.assertEqual(self.health(server, "--tls_ca", old), 0)
 
     def test_keys_that_cannot_be_read_for_a_while(self):
-        """What was refused is looked at again, though the files do not change."""
+        """Rejected files are read again, although they do not change."""
         with Server(*self.flags, "--admin_listen=127.0.0.1:0") as server:
             limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
             resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
@@ -179,7 +179,7 @@ class TlsTest(TestCase):
             server.await_log("--tls_cert: a new certificate is in use")
             self.assertEqual(self.health(server, "--tls_ca", self.cert, *self.own), 0)
             self.assertEqual(self.health(server, "--tls_ca", old, *self.own), 1)
-            # Connections that there are go on.
+            # Existing connections go on.
             stays.sendall(_PING)
             self.assertIn(_PONG, read_to_end_of(stays, _PONG))
 
@@ -192,7 +192,8 @@ class TlsTest(TestCase):
                                          "--tls_key", other[1]), 0)
 
     def test_keys_of_a_mounted_secret_are_renewed(self):
-        """As the kubelet does it (deploy/kubernetes/overlays/mtls): a link gets another folder to lead to."""
+        """As the kubelet does it (deploy/kubernetes/overlays/mtls): a link is changed to lead to another
+        folder."""
         folders = []
         for days, name in enumerate(("first", "second"), start=1):
             folders.append(self.folder / name)
@@ -214,11 +215,11 @@ class TlsTest(TestCase):
             self.assertAlmostEqual(self.expiry(server) - first_expiry, 24 * 3600, delta=600)
 
     def expiry(self, server: Server) -> float:
-        """As the metrics have it."""
+        """The expiry according to the metrics."""
         return metric(server.ready_line, "warpfold_certificate_expiry_timestamp_seconds")
 
     def in_use(self, server: Server) -> float:
-        """Whether the newest keys are, as the metrics have it."""
+        """Whether the newest keys are in use, according to the metrics."""
         return metric(server.ready_line, 'warpfold_reload_successful{file="keys"}')
 
     def test_bad_new_keys_are_refused_and_the_old_ones_stay(self):

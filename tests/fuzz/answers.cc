@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server's answer with bytes changed, or any bytes as an answer: the client believes it or not, and reads
-// what it believes.
+// A server's response with changed bytes, or any bytes as a response: the client accepts it or not, and reads
+// what it accepts.
 #include <string>
 
 #include "client/calls/answer_check.h"

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// Frames that a watch counts, many of them where the input says so, and any bytes.
+// Frames that a watch counts, many of them if the input says so, and any bytes.
 std::string AnyBytes(fuzz::Input& input) {
   std::string bytes(kPreface);
   while (!input.empty() && bytes.size() < 1 << 18) {

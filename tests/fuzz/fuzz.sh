@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # fuzz.sh BIN_DIR OUT_DIR SECONDS [JOBS]: runs the fuzzers of BIN_DIR (cmake --preset fuzz && cmake --build
-# --preset fuzz) for so long each, at the same time, with JOBS processes each; starts from tests/fuzz/corpus.
-# Writes into OUT_DIR, for each: the logs, what was found (crash-*, timeout-*, oom-*), and NAME.txt, the
-# smallest corpus that reaches as much code, to be kept in tests/fuzz/corpus: an input a line, in base64.
-# Prints a line for each, as JSON; "core_seconds" is the processor time that it had. The exit code is 1 where
-# something was found.
+# --preset fuzz) for this long each, at the same time, with JOBS processes each; starts from
+# tests/fuzz/corpus. Writes into OUT_DIR, for each: the logs, what was found (crash-*, timeout-*, oom-*), and
+# NAME.txt, the smallest corpus that reaches as much code, to be kept in tests/fuzz/corpus: one input a line,
+# in base64. Prints a line for each, as JSON; "core_seconds" is the processor time that it had. The exit code
+# is 1 if something was found.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 (($# == 3 || $# == 4)) || { sed -n '5,11s/^# //p' "$0" >&2; exit 2; }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads a fuzzer's bytes as the numbers and strings that a target asks for, one after the other. When there
-// are no more it reads zeros, so that every input is a whole case.
+// are no more bytes it reads zeros, so that every input is a whole case.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace warpfold::fuzz {
 
-// Ends the process where a target finds something wrong, which is how a fuzzer hears of it.
+// Ends the process if a target finds something wrong, which is how a fuzzer learns of it.
 inline void Expect(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "not so: %s\n", what);
@@ -28,7 +28,7 @@ class Input {
 
   bool empty() const { return rest_.empty(); }
 
-  // A number below `n`, which is positive, of a byte or of eight.
+  // A number below `n`, which is positive, made from one byte or eight.
   std::uint64_t Below(std::uint64_t n) {
     std::uint64_t number = 0;
     for (int i = 0; i < (n <= 256 ? 1 : 8); ++i) number = number << 8 | Byte();
@@ -37,7 +37,7 @@ class Input {
   bool OneIn(std::uint64_t n) { return Below(n) == 0; }
   std::uint64_t Number() { return Below(~std::uint64_t{0}); }
 
-  // As many bytes as there are, of so many.
+  // As many bytes as there are, at most this many.
   std::string Bytes(std::size_t most) {
     const auto bytes = rest_.first(std::min(most, rest_.size()));
     rest_ = rest_.subspan(bytes.size());
@@ -45,7 +45,7 @@ class Input {
   }
   std::string Rest() { return Bytes(rest_.size()); }
 
-  // Where to cut so many bytes: up to three places, in ascending order.
+  // Where to cut this many bytes: up to three places, in ascending order.
   std::vector<std::size_t> Cuts(std::size_t bytes) {
     std::vector<std::size_t> cuts(Below(4));
     for (std::size_t& cut : cuts) cut = Below(bytes + 1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as an .npy file, whole and piece by piece: both ways read the same array, or none.
+// Any bytes as an .npy file, read whole and piece by piece: both ways read the same array, or none.
 #include "client/cli/npy.h"
 
 #include <string>

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Archives of which any bytes are others than they should be. Where none is, each member is found as it was
-// written; else what is found lies in the file, and unpacks to the same bytes however many are asked for.
+// Archives in which any bytes may differ from what they should be. If none does, each member is found as it
+// was written; otherwise what is found lies in the file, and unpacks to the same bytes however many are
+// requested.
 #include "client/cli/npz.h"
 
 #include <string>

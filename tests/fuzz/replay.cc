@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// replay FILE...: runs a target over inputs that are kept, an input a line in base64, where no fuzzer is
-// linked. For every build.
+// replay FILE...: runs a target over kept inputs, one input a line in base64, if no fuzzer is linked. For
+// every build.
 #include <cstdint>
 #include <fstream>
 #include <iostream>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes, in slices, as each request that is read in place: taken where protobuf takes them, with what
-// protobuf finds in them, and refused elsewhere.
+// Any bytes, in slices, as each request that is read in place: accepted if protobuf accepts them, with what
+// protobuf finds in them, and otherwise rejected.
 #include "tests/server/requests.h"
 
 #include <google/protobuf/util/message_differencer.h>
@@ -48,7 +48,7 @@ void Rebuild(const std::variant<Alternatives...>& parsed, Request* request) {
 void Rebuild(const ParsedArray& parsed, v1::ReduceArrayRequest* request) {
   *request = parsed.request;
   request->set_data(Flat(parsed.data.data));
-  request->mutable_spec();  // that it is absent means nothing
+  request->mutable_spec();  // an absent spec means nothing
 }
 
 bool IsWhole(const v1::ReduceArrayRequest& /*request*/) { return true; }
@@ -80,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   namespace server = warpfold::server;
   namespace v1 = warpfold::v1;
   static const server::QuietProtobuf kQuiet;
-  if (size > 64 << 10) return 0;  // where limits begin to differ from protobuf's
+  if (size > 64 << 10) return 0;  // beyond this, limits differ from protobuf's
   warpfold::fuzz::Input input(data, size);
   const std::uint64_t method = input.Below(4);
   const std::vector<std::size_t> cuts = input.Cuts(size);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Specs of every kind, most of which a server takes.
+// Specs of every kind, most of which a server accepts.
 #pragma once
 
 #include "tests/fuzz/input.h"

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// States of two stripes of an array, with bytes of the request changed: what is merged is a state that a
-// server takes and answers again, of as many elements as were claimed. Unchanged, it is the whole array's.
+// States of two stripes of an array, with bytes of the request changed: the result of the merge is a state
+// that a server accepts and returns again, of as many elements as were claimed. Unchanged, it is the whole
+// array's state.
 #include <string>
 
 #include "kernels/backend.h"
@@ -26,7 +27,7 @@ using fuzz::Input;
 
 v1::PartialState StateOf(const kernels::PartialState& state) { return StateToProto(state); }
 
-// Makes a request for an array whose second part begins at a leaf; false where no server takes the spec.
+// Makes a request for an array whose second part begins at a leaf; false if no server accepts the spec.
 bool AnyRequest(Input& input, v1::MergeRequest* request, v1::PartialState* whole) {
   *request->mutable_spec() = fuzz::AnySpec(input);
   const auto reduction = PlanFromProto(request->spec());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream of messages, whole or broken, in any order and cut anywhere: what a session answers is the
-// reduction of the array's bytes at once, bit for bit, and whatever happened its slots are back.
+// A stream of messages, whole or broken, in any order and cut anywhere: a session returns the reduction of
+// the array's bytes at once, bit for bit, and whatever happened, its slots are given back.
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,7 +36,7 @@ v1::ReduceRequest AnyHeader(Input& input) {
   return request;
 }
 
-// A few bytes as they are, or many that repeat: arrays of several slots.
+// A few bytes as they are, or many bytes that repeat: arrays of several slots.
 std::string AnyData(Input& input) {
   std::string pattern = input.Bytes(input.Below(64));
   if (pattern.empty() || !input.OneIn(4)) return pattern;
@@ -70,8 +70,8 @@ struct Stream {
   v1::ReduceHeader header;
   std::string data;
   std::optional<v1::ReduceCommit> commit;
-  bool in_order = true;     // chunks and one commit behind them, and nothing else
-  bool chunks_hold = true;  // their checksums do
+  bool in_order = true;     // chunks and one commit after them, and nothing else
+  bool chunks_hold = true;  // their checksums are right
 
   void Read(const v1::ReduceRequest& request) {
     in_order &= !commit.has_value() && (request.has_chunk() || request.has_commit());
@@ -104,8 +104,8 @@ Stream AnyStream(Input& input) {
   return stream;
 }
 
-// Whether what the header announces is what the stream brings. Arrays that begin at the end of the numbers
-// of elements are not made.
+// Whether the stream brings what the header announces. Arrays that begin at the end of the range of element
+// numbers are not made.
 bool HeaderHolds(const Stream& stream, std::uint64_t elements, std::uint64_t leaf_elements) {
   const v1::ReduceHeader& header = stream.header;
   return header.first_element() % leaf_elements == 0 &&
@@ -119,7 +119,7 @@ bool CommitHolds(const Stream& stream, std::uint64_t elements) {
          (!commit.has_crc32c() || commit.crc32c() == proto::ComputeCrc32c(AsBytes(stream.data)));
 }
 
-// The answer that the stream deserves: none if it is not whole.
+// The response that the stream should get: none if it is not whole.
 absl::StatusOr<v1::Reduction> Deserved(const Stream& stream) {
   const auto plan = PlanFromProto(stream.header.spec());
   if (!plan.ok()) return plan.status();

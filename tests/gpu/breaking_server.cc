@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // warpfold-server that breaks its own GPU, to test what the process then owes its users. SIGUSR1: a kernel
-// writes to address 0. SIGUSR2: a kernel that never ends takes all multiprocessors. Takes the flags of
+// writes to address 0. SIGUSR2: a kernel that never ends occupies all multiprocessors. Takes the flags of
 // warpfold-server; the device is cuda:0.
 #include <csignal>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Breaks GPU 0 for this process, as a defect of a kernel or of the GPU would: every later call into CUDA
+// Breaks GPU 0 for this process, as a defect in a kernel or in the GPU would: every later call into CUDA
 // fails, or none of the later kernels ever ends.
 #pragma once
 

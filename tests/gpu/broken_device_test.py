@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A real GPU that fails while its server is loaded: nobody gets a value, probes see it, the process goes.
+"""A real GPU that fails while its server is loaded: nobody gets a value, probes see it, the process ends.
 
 Needs a GPU, Python's standard library and NumPy. Environment: WARPFOLD_BREAKING_SERVER, WARPFOLD_SERVER,
-WARPFOLD_CLI. Prints a JSON line of times for each way to fail; no test looks at them.
+WARPFOLD_CLI. Prints a JSON line of times for each kind of failure; no test looks at them.
 """
 
 import json

@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Two builds of warpfold-kernel-bench in turns on one GPU, so that both meet the same clocks and neighbours:
-# what a change of the kernels costs or gains. A case that one of them lacks is left out.
+# Runs two builds of warpfold-kernel-bench in turns on one GPU, so that both meet the same clocks and
+# neighbours: what a change of the kernels costs or gains. A case that one of them lacks is left out.
 #
 #   tests/gpu/compare.sh OLD NEW OUT [FLAGS OF THE BENCHMARK, instead of the cases below]
 #
-# OUT gets their JSON lines, each with "build": old or new; standard output the ratio of new to old for each
-# case. Takes about COMPARE_SECONDS (150): turns go on until then, three at least.
+# OUT gets their JSON lines, each with "build": old or new; standard output gets the ratio of new to old for
+# each case. Takes about COMPARE_SECONDS (150): turns go on until then, but there are at least three.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 old=$1

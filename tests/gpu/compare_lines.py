@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What compare.sh measured, a line a case: microseconds of both builds, and the ratio of new to old.
+"""What compare.sh measured, one line per case: microseconds of both builds, and the ratio of new to old.
 
     tests/gpu/compare_lines.py LINES
 
-A build's time is the median of its turns' medians. Marked are cases that lost more than the limits: 3 % from
-64 MiB up, a microsecond below. Exit code 1 if there are any.
+A build's time is the median of its turns' medians. Cases that lost more than the limits are marked: 3 % from
+64 MiB up, a microsecond below. The exit code is 1 if there are any.
 """
 
 import json

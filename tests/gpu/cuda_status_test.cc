@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of CUDA's errors cost a request, and which the process. Needs no GPU.
+// Which of CUDA's errors cost a request, and which cost the process. Needs no GPU.
 #include "kernels/cuda/cuda_status.h"
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// The errors are listed by number: the headers may rename them, but drivers keep answering the same numbers.
+// The errors are listed by number: the headers may rename them, but drivers keep returning the same numbers.
 constexpr std::initializer_list<int> kRefused = {1, 2, 9, 98, 209, 701, 720, 801};
 // After these a context is unusable until its process ends.
 constexpr std::initializer_list<int> kSticky = {226, 700, 702, 710, 714, 715, 716,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays in device memory of every size of unit that a launch plans, and edges on both sides, against the
-// CPU's bits. WARPFOLD_TEST_SCALE=small keeps them short enough for a sanitizer.
+// Arrays in device memory with every size of unit that a launch plans, and with edges on both sides, compared
+// with the CPU's bits. WARPFOLD_TEST_SCALE=small keeps them short enough for a sanitizer.
 #include "kernels/cuda/device_reducer.h"
 
 #include <cuda_runtime.h>
@@ -41,7 +41,7 @@ struct Subject {
 
 bool IsAffine(const Subject& subject) { return subject.op == "affine_compose"; }
 
-// The host takes its time over large matrices, and over residues.
+// The host takes a long time for large matrices, and for residues.
 int LargestLog2(const Subject& subject) {
   return subject.dimension > 8 || subject.modulus > 0 ? std::min(LargestLog2(), 26) : LargestLog2();
 }
@@ -81,7 +81,7 @@ class DeviceReducerTest : public testing::TestWithParam<Subject> {
  protected:
   static constexpr std::uint64_t kSlack = 64 << 10;
 
-  // One array for all tests, on both sides: the same random numbers, but for what has a period.
+  // One array for all tests, on both sides: the same random numbers, except for subjects that have a period.
   static void SetUpTestSuite() {
     const std::size_t bytes = (std::size_t{1} << LargestLog2()) + kSlack;
     host_ = new std::vector<std::byte>(bytes);
@@ -89,7 +89,7 @@ class DeviceReducerTest : public testing::TestWithParam<Subject> {
     reducer_ = DeviceReducer::Create(bytes).value().release();
     ASSERT_NO_FATAL_FAILURE(Fill({}));
   }
-  // Fills the array with the period, again and again, or at random if the period is empty.
+  // Fills the array by repeating the period, or at random if the period is empty.
   static void Fill(const std::vector<std::byte>& period) {
     std::mt19937_64 random(7);
     for (std::size_t i = 0; period.empty() && i + 8 <= host_->size(); i += 8) {
@@ -110,7 +110,7 @@ class DeviceReducerTest : public testing::TestWithParam<Subject> {
     cudaFree(device_);
   }
 
-  // The first `count` elements of the array, as those from a leaf on, against the host.
+  // Compares the first `count` elements of the array, as elements from a leaf on, with the host.
   static void Check(const ReductionPlan& reduction, std::uint64_t first_leaf, std::uint64_t count) {
     const std::uint64_t first = first_leaf * reduction.leaf_elements();
     if (count == 0 || count * reduction.element_bytes() > host_->size()) return;
@@ -167,7 +167,7 @@ TEST_P(DeviceReducerTest, BitsEqualTheHostsAtEverySizeOfUnit) {
     ASSERT_NO_FATAL_FAILURE(Check(reduction, 1, count + 5));
     ASSERT_NO_FATAL_FAILURE(Check(reduction, 2047, count + 5));
     if (log2 < 16 || log2 > 24) continue;
-    // Units that begin and end on all places in fours of them, be a unit 4 or 8 leaves.
+    // Units that begin and end at all places within groups of four, whether a unit has 4 or 8 leaves.
     ASSERT_NO_FATAL_FAILURE(Check(reduction, 2, count + 10 * leaf));
     ASSERT_NO_FATAL_FAILURE(Check(reduction, 8, count + 14 * leaf));
     ASSERT_NO_FATAL_FAILURE(Check(reduction, 8, count + 16 * leaf));

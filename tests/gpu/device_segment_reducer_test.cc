@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segments on GPUs of few multiprocessors, whose warps take many items one after the other and runs of
-// several leaves, from arrays that begin at any element. Every operator over scalars, against the host.
+// Segments on GPUs with few multiprocessors, whose warps take many items one after the other and runs of
+// several leaves, from arrays that begin at any element. Every operator over scalars is compared with the
+// host.
 #include "kernels/cuda/segments/device_segment_reducer.h"
 
 #include <cuda_runtime.h>
@@ -42,7 +43,8 @@ class DeviceSegmentReducerTest : public testing::TestWithParam<Subject> {
     ASSERT_TRUE(
         StatusOf(cudaMalloc(reinterpret_cast<void**>(&device_), kArrayBytes + kMaxOffset * 8), "cudaMalloc")
             .ok());
-    // Kernels read whole vectors. What is around the segments has values, so that initcheck tells of others.
+    // Kernels read whole vectors. The memory around the segments has values, so that initcheck reports other
+    // reads.
     ASSERT_EQ(cudaMemset(device_, 0, kArrayBytes + kMaxOffset * 8), cudaSuccess);
     reducer_ = DeviceSegmentReducer::Create(kResultBytes, 1).value();
     few_runs_ = DeviceSegmentReducer::Create(kResultBytes, 1, kFewRuns).value();
@@ -53,7 +55,7 @@ class DeviceSegmentReducerTest : public testing::TestWithParam<Subject> {
     cudaFree(device_);
   }
 
-  // The segments that fill `bytes`, of which the first is `offset` elements behind the start of the memory.
+  // The segments that fill `bytes`; the first is `offset` elements after the start of the memory.
   void Check(const SegmentCut& cut, std::uint64_t offset, Flavour flavour) {
     Check(*reducer_, cut, offset, flavour);
   }
@@ -127,7 +129,7 @@ TEST_P(DeviceSegmentReducerTest, OfOneLength) {
   }
 }
 
-// What most types' kernels fold in registers: from one vector to runs of several steps.
+// These are folded in registers by most types' kernels: from one vector to runs of several steps.
 TEST_P(DeviceSegmentReducerTest, OfWholeVectors) {
   const std::uint64_t vector = kVectorBytes / reduction_.element_bytes();
   const std::uint64_t leaf = reduction_.leaf_elements();
@@ -139,7 +141,7 @@ TEST_P(DeviceSegmentReducerTest, OfWholeVectors) {
     const std::uint64_t count = std::min<std::uint64_t>(most / length, 1 + 517 / turn);
     ASSERT_NO_FATAL_FAILURE(Check({.segment_count = count, .length = length}, 0, flavour));
   }
-  // Runs of 16 leaves and more, of which the last has one vector of a last leaf.
+  // Runs of 16 leaves and more; the last run has one vector of a last leaf.
   ASSERT_NO_FATAL_FAILURE(
       Check(*few_runs_, {.segment_count = 3, .length = 21 * leaf + vector}, 0, Flavour::kOutliers));
   ASSERT_NO_FATAL_FAILURE(

@@ -2,17 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures how long the first call of each kind takes, which loads the kernel's code, and how long the second
-// one does. It prints JSON lines: for each kind of call one over all operators and element types that have
+// one takes. It prints JSON lines: for each kind of call one over all operators and element types that have
 // it, and one for each of these operators over its element types.
 //
 //   first_calls cuda:0          in a process that has done nothing yet
-//   first_calls cuda:0 --warm   in one that was warmed up as a server's start does it (Crossovers::Measure)
+//   first_calls cuda:0 --warm   in one that was warmed up like a server at its start (Crossovers::Measure)
 //
-// With --warm it also prints what that has measured: for each operator, from how many bytes on arrays go to
-// the device.
+// With --warm it also prints the result of that measurement: for each operator, the number of bytes from
+// which on arrays go to the device.
 //
-// Without --warm the kinds come in the order in which they are printed: scalars and whole matrices are what
-// Crossovers::Measure has always run at a start, the others are what warm_up.h runs besides.
+// Without --warm the kinds come in the order in which they are printed: scalars and whole matrices, which
+// Crossovers::Measure has always run at a start, and then the others, which warm_up.h also runs.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -49,7 +49,7 @@ constexpr Kind kKinds[] = {
     {.name = "scalars"},
     {.name = "matrices 2 x 2", .shape = kMatrix},
     {.name = "matrices 32 x 32", .shape = {32, 32}},
-    {.name = "rows of 1 x 2", .shape = {1, 2}},  // what affine_compose takes
+    {.name = "rows of 1 x 2", .shape = {1, 2}},  // as affine_compose takes
     {.name = "scalars, NaN ignored", .ignores_nan = true},
     {.name = "matrices 2 x 2, NaN ignored", .ignores_nan = true, .shape = kMatrix},
     {.name = "segments", .way = Way::kSegments},
@@ -62,7 +62,7 @@ constexpr Kind kKinds[] = {
 constexpr kernels::ElementShape kCrossoverShapes[] = {{}, {1, 2}, {1, 1}, {2, 2}, {8, 8}, {16, 16}};
 constexpr std::uint64_t kCrossoverModulus = 65521;  // the modulus does not matter; it must fit all types
 
-// Over one leaf in the slot's staging buffer; false where the slot fails or has no such call.
+// Runs over one leaf in the slot's staging buffer; false if the slot fails or has no such call.
 bool Call(kernels::Slot& slot, const kernels::ReductionPlan& reduction, Way way) {
   const std::uint64_t elements = reduction.leaf_elements();
   const kernels::HostPiece leaf = slot.staging().first(reduction.leaf_bytes());
@@ -138,7 +138,7 @@ std::vector<OfOperator> TimeKind(kernels::Slot& slot, const Kind& kind, Times& a
   return operators;
 }
 
-// `subject` is the line's first members.
+// `subject` is the text of the line's first members.
 void Print(const std::string& subject, const Times& times) {
   double sum = 0;
   for (const double us : times.first_us) sum += us;
@@ -149,7 +149,7 @@ void Print(const std::string& subject, const Times& times) {
       times.slowest.c_str(), Median(times.second_us), *std::ranges::max_element(times.second_us));
 }
 
-// One line for the operator: its crossovers over the elements that it takes, in bytes.
+// Prints one line for the operator: its crossovers over the elements that it takes, in bytes.
 void PrintCrossovers(const server::Crossovers& crossovers, const std::string& device, const std::string& op) {
   std::vector<std::string> bytes;
   for (int type = 0; type < kElementTypeCount; ++type) {

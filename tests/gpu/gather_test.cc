@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pieces of the host come together on the device byte for byte, wherever each of them lies, how long it is
-// and however it is aligned; and a slot that is started on pieces reduces or stores them.
+// Pieces of host memory are gathered on the device byte for byte, wherever each of them lies, however long it
+// is and however it is aligned; and a slot that is started on pieces reduces or stores them.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kSlotBytes = std::size_t{1} << 20;
 constexpr std::size_t kMemoryBytes = 4 * kSlotBytes;
-// Behind what is gathered: must stay as it is.
+// These bytes, after the gathered ones, must stay as they are.
 constexpr std::size_t kGuardBytes = 64;
 
 // Random bytes in whole pages.
@@ -37,7 +37,7 @@ class Pages {
   }
   std::span<std::byte> all() const { return {bytes_.get(), kMemoryBytes}; }
 
-  // Pieces of up to `longest` bytes, of a slot's bytes together or as many as one start takes.
+  // Pieces of up to `longest` bytes, which together fill a slot or are as many as one start takes.
   std::vector<HostPiece> RandomPieces(std::size_t longest) {
     std::vector<HostPiece> pieces;
     for (std::size_t left = kSlotBytes; left > 0 && pieces.size() < Slot::kMaxPieces;) {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Grids of every kind: GPUs of few multiprocessors have so few blocks that these draw most of their units,
-// and arrays need not be long for it. Every operator, element type and shape, against the canonical order.
+// Grids of every kind: GPUs with few multiprocessors have so few blocks that these draw most of their units,
+// even in arrays that are not long. Every operator, element type and shape is compared with the canonical
+// order.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -49,7 +50,7 @@ class GridsTest : public testing::TestWithParam<Subject> {
 
 TEST_P(GridsTest, BitsDoNotDependOnTheMultiprocessors) {
   const ReductionPlan reduction = ReductionPlan::Create(GetParam().spec).value();
-  // Leaves of some shapes do not fill the array.
+  // For some shapes, leaves do not fill the array.
   const std::uint64_t most =
       std::min(ArrayBytes() / reduction.element_bytes(), reducers_[0]->Capacity(reduction));
   Random random(most);
@@ -80,7 +81,7 @@ TEST_P(GridsTest, BitsDoNotDependOnTheMultiprocessors) {
 INSTANTIATE_TEST_SUITE_P(All, GridsTest, testing::ValuesIn(AllSubjects()),
                          [](const auto& subject) { return subject.param.name; });
 
-// Every leaf is in a unit or an edge, once.
+// Every leaf is in exactly one unit or edge.
 TEST(PlanUnitsTest, EveryLeafIsPlannedOnce) {
   constexpr std::uint64_t kElements = 1024;  // of a leaf
   Random random;

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the kernels in compiled CUDA sources, and their device code. Fails where there is more than a limit.
+"""Counts the kernels in compiled CUDA sources, and their device code. Fails if there is more than a limit.
 
   tests/gpu/kernel_count.py KERNELS MEGABYTES FOLDER
 
-FOLDER has the objects of one target, with device code of one architecture. Each kernel has a function on
-the host that launches it, __device_stub__..., which nvcc makes and names after the kernel; its symbols are
-in the object even where the function itself was inlined. Needs nm and size (binutils) and no CUDA.
+FOLDER has the objects of one target, with device code of one architecture. For each kernel there is a
+function on the host that launches it, __device_stub__..., which nvcc makes and names after the kernel; its
+symbols are in the object even if the function itself was inlined. Needs nm and size (binutils), but no CUDA.
 """
 
 import pathlib
@@ -26,7 +26,7 @@ def kernels_of(symbols: str) -> set[str]:
 
 
 def device_code_of(sections: str) -> int:
-    """Bytes of the sections that nvcc makes of device code, in the output of size -A."""
+    """Bytes of the sections that nvcc makes from device code, in the output of size -A."""
     return sum(int(size) for size in re.findall(r"^\.nv_fatbin\s+(\d+)", sections, re.MULTILINE))
 
 

@@ -18,7 +18,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// Ones of 8 bits, but for two of other values: the one near the end beyond 2^32.
+// Ones of 8 bits, except for two with other values: the one near the end lies beyond 2^32.
 class LargeArraysTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kCount = (std::uint64_t{1} << 32) + 123'457;
@@ -87,7 +87,7 @@ TEST_F(LargeArraysTest, Places) {
 TEST_F(LargeArraysTest, InOrder) {
   EXPECT_EQ(Reduce("first").entries[0].int64_value, 1);
   EXPECT_EQ(Reduce("last").entries[0].int64_value, 1);
-  // All of it: what the smallest costs, the ones behind it bring back.
+  // All of it: the elements after the smallest one make up for what that one costs.
   const OperatorValue best = Reduce("max_subarray_sum");
   EXPECT_EQ(best.index, 0u);
   EXPECT_EQ(best.end_index, kCount);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Floats whose products neither vanish nor overflow nor forget, however many they are: a change of any of
-// them, or of their order, is as large in the product of a hundred million as in that of two.
+// Floats whose products neither vanish nor overflow nor lose information, however many there are: a change of
+// any of them, or of their order, is as large in the product of a hundred million as in that of two.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace warpfold::kernels::cuda {
 
-// Elements come again after so many: a prime, so that no two subtrees start alike before that.
+// Elements repeat after this many: a prime, so that no two subtrees start alike before that.
 inline constexpr int kLongProductPeriod = 251;
 
 inline double FromMinusOneToOne(std::mt19937_64& random) {
   return static_cast<double>(random() >> 11) / static_cast<double>(std::uint64_t{1} << 52) - 1;
 }
 
-// Near 1 and -1. The product of a period is -1, but for rounding.
+// Near 1 and -1. The product of a period is -1, except for rounding.
 template <class T>
 std::vector<T> LongProductFactors(std::mt19937_64& random) {
   std::vector<T> factors;
@@ -59,7 +59,7 @@ inline void Reflect(std::vector<double>& matrix, std::uint32_t dimension, std::m
   }
 }
 
-// Orthogonal, one reflection or two: turns alone would commute where matrices are 2 x 2.
+// Orthogonal, with one reflection or two: rotations alone would commute if matrices are 2 x 2.
 template <class T>
 std::vector<T> LongProductMatrices(std::uint32_t dimension, std::mt19937_64& random) {
   std::vector<T> matrices;

@@ -2,14 +2,14 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a server on a GPU tells those who watch it, during a mix of calls and after it:
+# What a server on a GPU tells its observers, during a mix of calls and after it:
 #
 #   tests/gpu/metrics.sh BIN_DIR OUT_DIR [DEVICE]
 #
-# Takes warpfold-server and warpfold of BIN_DIR and Python's standard library. Writes to OUT_DIR the pages
+# Uses warpfold-server and warpfold of BIN_DIR and Python's standard library. Writes to OUT_DIR the pages
 # /metrics, /statusz, /healthz and /readyz before, during and after the mix and while the server drains
-# (begin-metrics.txt, ...), the server's log, what each part of the mix printed, and summary.txt. Fails where
-# a page does not say what it should, which metrics_check.py knows. DEVICE is cuda:0 unless given.
+# (begin-metrics.txt, ...), the server's log, what each part of the mix printed, and summary.txt. Fails if a
+# page does not say what it should, which metrics_check.py knows. DEVICE is cuda:0 unless given.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 (($# >= 2)) || { echo "usage: metrics.sh BIN_DIR OUT_DIR [DEVICE]" >&2; exit 2; }
@@ -45,7 +45,7 @@ admin=$(sed -E 's/.* admin=(\S+).*/\1/' "$folder/ready")
 pages() { python3 -B "$here/metrics_check.py" pages "$admin" "$out/$1"; }
 call() { "$bin/warpfold" "$1" --target "$target" "${@:2}"; }
 bench() { call bench --warm_up 0.2 --rounds 1 --json "$@"; }
-# A call that must be refused for this reason.
+# A call that must be rejected for this reason.
 refused() {
   local reason=$1 status=0
   shift
@@ -60,7 +60,7 @@ streams_pid=$!
 bench --method array --callers 4 --duration 8 >"$out/bench-small.json" &
 small_pid=$!
 sleep 2
-# A call that is there when it is looked for.
+# A call that is there when the pages are read.
 { head -c $((4 << 20)) /dev/zero; sleep 1.5; } | call reduce --op sum --dtype int32 - >"$out/under-load.txt" &
 slow_pid=$!
 sleep 1
@@ -80,13 +80,13 @@ refused UNSUPPORTED_TYPE reduce --op matrix_product --iota 1000
 refused OVERFLOW reduce --op product --random 1000 --dtype int32
 refused EMPTY_ARRAY reduce --op max --iota 0
 refused UNKNOWN_MEMORY reduce --op sum --array 00000000000000000000000000000000
-# Larger than what one client may keep; then a client that falls silent.
+# First an array larger than one client may keep; then a client that falls silent.
 head -c $((80 << 20)) /dev/zero >"$folder/large"
 refused ARRAY_TOO_LARGE put --dtype float32 "$folder/large"
 { head -c $((4 << 20)) /dev/zero; sleep 4; } | refused IDLE reduce --op sum --dtype int32 -
 pages after
 
-# A call under way keeps the server draining.
+# A call in progress keeps the server draining.
 zeros() { head -c $((4 << 20)) /dev/zero; sleep 1.5; }
 { zeros; zeros; } | call reduce --op sum --dtype int32 - >"$out/drained.txt" &
 last_pid=$!

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the pages of --admin_listen for metrics.sh, and checks what they said.
+"""Reads the pages of --admin_listen for metrics.sh, and checks their content.
 
     metrics_check.py pages ADDRESS PREFIX    writes PREFIX-metrics.txt, PREFIX-statusz.html, ...
     metrics_check.py check FOLDER DEVICE     fails unless the pages in FOLDER say what the mix did

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory of another process on the same GPU, or on one of several. The other process is this executable,
-// started again: it allocates, tells its handle, and waits until it is told to end.
+// started again: it allocates, reports its handle, and waits until it is told to end.
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ std::vector<std::byte> Elements() {
   return RandomElements(ElementType::kFloat32, kElements, Flavour::kWide, random);
 }
 
-// What the other process does.
+// The work of the other process.
 int ExportMemory(int ordinal) {
   const std::vector<std::byte> elements = Elements();
   void* memory = nullptr;
@@ -55,7 +55,7 @@ int ExportMemory(int ordinal) {
       write(STDOUT_FILENO, bus_id.data(), bus_id.size()) != static_cast<ssize_t>(bus_id.size())) {
     return 1;
   }
-  // Each byte that comes says that the memory is to be freed.
+  // Each byte that arrives is an order to free the memory.
   char order;
   while (read(STDIN_FILENO, &order, 1) == 1) {
     if (cudaFree(memory) != cudaSuccess || write(STDOUT_FILENO, &order, 1) != 1) return 1;
@@ -168,7 +168,7 @@ class ProcessMemoryTest : public testing::Test {
     EXPECT_TRUE(backend_->fault().ok()) << backend_->fault();
   }
 
-  // Reduces the memory of a process that has something done to it meanwhile.
+  // Reduces the memory of a process to which something is done meanwhile.
   void ExpectRightWhile(void (Exporter::*done)()) {
     Exporter exporter;
     const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
@@ -194,7 +194,7 @@ TEST_F(ProcessMemoryTest, IsReducedInPlaceAndAtAnyOffset) {
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_FALSE((*memory)->host_can_read());
   ExpectSum(**memory, 0, kElements);
-  ExpectSum(**memory, 1, kElements - 1);  // misaligned: by way of the slot
+  ExpectSum(**memory, 1, kElements - 1);  // misaligned: goes through the slot
   ExpectSum(**memory, 4096, 1000);
 }
 
@@ -206,7 +206,7 @@ TEST_F(ProcessMemoryTest, PartOfAnAllocationIsCheckedAgainstIt) {
   const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(part);
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ((*memory)->size(), kBytes - 4096);
-  // Allocations have some granularity: far beyond their end.
+  // Allocations have some granularity: this is far beyond their end.
   part.byte_offset = 0;
   part.byte_count = 2 * kBytes;
   ExpectRefused(part);
@@ -254,8 +254,8 @@ absl::Status Probe(server::HandleProber& prober, const ProcessMemory& memory) {
   return *probing->result;
 }
 
-// Whatever a handle was made to be, a process that can be spared reads it first. What that one can read, the
-// server can read, too.
+// Whatever a handle was forged to be, a process that can be spared reads it first. What that process can
+// read, the server can read, too.
 TEST_F(ProcessMemoryTest, HandlesThatWereTamperedWithDoNotReachTheDevice) {
   server::HandleProber prober({"/proc/self/exe", kProberFlag});
   const Exporter exporter;
@@ -281,10 +281,10 @@ TEST_F(ProcessMemoryTest, HandlesThatWereTamperedWithDoNotReachTheDevice) {
   ExpectSum(**memory, 0, 100'000);
 }
 
-// What is open stays, whatever becomes of its owner.
+// Open memory stays, whatever becomes of its owner.
 TEST_F(ProcessMemoryTest, OwnerDiesWhileItIsRead) { ExpectRightWhile(&Exporter::Kill); }
 
-// CUDA promises nothing here, and so neither does the protocol. But a server must not end of it.
+// CUDA promises nothing here, and so neither does the protocol. But a server must not end because of it.
 TEST_F(ProcessMemoryTest, OwnerFreesItWhileItIsRead) { ExpectRightWhile(&Exporter::Free); }
 
 class SeveralGpusMemoryTest : public ProcessMemoryTest {
@@ -300,7 +300,7 @@ TEST_F(ProcessMemoryTest, OfAnotherGpuIsRefused) {
 }
 
 // The GPUs of "cuda:all" have their own numbers. Without its name the memory is opened by the first of them
-// that can, and has the same values.
+// that can open it, and has the same values.
 TEST_F(SeveralGpusMemoryTest, IsOpenedByTheGpuThatHasIt) {
   for (int ordinal = backend_->devices() - 1; ordinal >= 0; --ordinal) {
     const Exporter exporter(ordinal);

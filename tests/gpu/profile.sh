@@ -2,12 +2,12 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# What bounds each production kernel, by Nsight Compute: one launch over 1 GiB for each operator and type.
+# What limits each production kernel, by Nsight Compute: one launch over 1 GiB for each operator and type.
 #
 #   tests/gpu/profile.sh BIN_DIR > profile.csv
 #   tests/gpu/profile_lines.py COMMIT < profile.csv > profile.jsonl
 #
-# The columns are ncu's metrics; tests/gpu/results/kernels-measured.md reads them.
+# The columns are ncu's metrics; tests/gpu/results/kernels-measured.md interprets them.
 set -euo pipefail
 bin=$(cd "$1" && pwd)
 

@@ -5,7 +5,7 @@
 
     tests/gpu/profile_lines.py COMMIT < profile.csv > profile.jsonl
 
-Percentages are of what the device could sustain for the whole launch; of warps, of those that fit.
+Percentages are of what the device could sustain for the whole launch; for warps, of those that fit.
 """
 
 import csv

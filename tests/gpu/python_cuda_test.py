@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays on the server's GPU, from Python: reduced where they lie, to the right value, and timed.
+"""Arrays on the server's GPU, used from Python: reduced where they lie, to the right value, and timed.
 
-Of each call: call_us as Python sees it, kernel_us as the server does, client_us as the C++ client does, which
-begins when it has the array's place. python_us is what Python adds to that, look_up_us the part of it in
-which the place is found, and settle_us the part of that in which the driver is asked and the GPU waited for,
-which has nothing to do; beyond_kernel_us is the call without the kernel.
+For each call: call_us is its time as Python measures it, kernel_us as the server does, client_us as the C++
+client does, which begins when it has the array's place. python_us is what Python adds to that, look_up_us the
+part of it in which the place is found, and settle_us the part of that in which the driver is asked and the
+idle GPU is waited for; beyond_kernel_us is the call without the kernel.
 
-Needs a GPU, CUDA's runtime library, NumPy and the Python package; PyTorch for its test alone. Environment:
-WARPFOLD_SERVER; WARPFOLD_COMMIT for the JSON lines, of which each way to pass an array prints one for each
-transport and list of operators. No test looks at the times.
+Needs a GPU, CUDA's runtime library, NumPy and the Python package; PyTorch only for its own test. Environment:
+WARPFOLD_SERVER; WARPFOLD_COMMIT for the JSON lines: each way to pass an array prints one for each transport
+and list of operators. No test looks at the times.
 """
 
 import concurrent.futures
@@ -44,7 +44,7 @@ _CAPSULE_NAME = b"dltensor"
 
 
 class DlTensor(ctypes.Structure):
-    """DLManagedTensor of dlpack.h, the DLTensor in it included."""
+    """DLManagedTensor of dlpack.h, including its DLTensor."""
 
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
                 ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
@@ -62,8 +62,9 @@ class ByInterface:
 
 
 class ByDlpack:
-    """The memory outlives it, so its deleter does nothing. JAX looks for that and calls it when the process
-    ends, too, where functions and objects of Python are gone: it is one of C's, and this object stays."""
+    """The memory outlives it, so its deleter does nothing. JAX looks for the deleter and calls it even when
+    the process ends, when Python's functions and objects are gone: so it is a C function, and this object
+    stays."""
 
     def __init__(self, address: int, count: int):
         self.shape = (count,)
@@ -119,7 +120,7 @@ def cuda() -> Cuda:
 
 
 def blocks(argmax: int):
-    """Of whole numbers, whose sum is exact in any order. A block differs from others by its first element."""
+    """Whole numbers, whose sum is exact in any order. A block differs from others in its first element."""
     numbers = numpy.random.default_rng(14).integers(-1000, 1000, _BLOCK_BYTES // 4).astype(numpy.float32)
     for begin in range(0, _BYTES // 4, numbers.size):
         block = numbers.copy()
@@ -246,7 +247,7 @@ class PythonCudaTest(unittest.TestCase):
         self.reduce_where_it_lies(f"JAX {jax.__version__}", array)
 
     def test_a_server_without_a_gpu_is_sent_the_elements(self):
-        """Of each library that is here, with gaps and without, in more pieces than one."""
+        """For each library that is installed, with gaps and without, in more pieces than one."""
         count = 3 << 20
         expected = {"sum": count * (count - 1) // 2, "argmax": count - 1}
         client = self.client(device="cpu")
@@ -260,7 +261,7 @@ class PythonCudaTest(unittest.TestCase):
                                  ("staged", count // 2 * (count // 2 - 1), count // 2 - 1))
 
     def test_axes_in_place_and_staged(self):
-        """The last axes, by a server that reads them where they lie and by one that is sent them."""
+        """The last axes, by a server that reads them where they lie and by one to which they are sent."""
         shape = (3, 1 << 10, 1 << 10)
         numbers = numpy.arange(shape[0] * shape[1] * shape[2], dtype=numpy.int64).reshape(shape)
         for how, make in self.makers().items():
@@ -277,7 +278,7 @@ class PythonCudaTest(unittest.TestCase):
                 self.assertEqual(client.max(array, keepdims=True).shape, (1, 1, 1))
 
     def makers(self) -> dict:
-        """What makes the int64 elements 0, 1, ... on the GPU, by the library's name."""
+        """Functions that make the int64 elements 0, 1, ... on the GPU, by the library's name."""
         makers = {}
         if importlib.util.find_spec("torch") is not None:
             import torch

@@ -5,8 +5,8 @@
 
     tests/gpu/resources.py EXECUTABLE_OR_OBJECT...
 
-Reads the CUDA code in the files with cuobjdump. A stack is where registers that did not fit went, and arrays
-that are indexed at run time; spills alone are told by ptxas only (-Xptxas -v).
+Reads the CUDA code in the files with cuobjdump. A stack holds registers that did not fit, and arrays that are
+indexed at run time; only ptxas reports spills separately (-Xptxas -v).
 """
 
 import json

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The GPU suite, for a machine that has a GPU and the CUDA toolkit but need not have gRPC, a compiler or a
-# network: it takes the static executables of the gpu preset and the tree, and writes logs.
+# network: it uses the static executables of the gpu preset and the tree, and writes logs.
 #
 #   tests/gpu/run.sh BIN_DIR OUT_DIR [STEP ...]
 #
@@ -22,7 +22,7 @@ failed=0
 
 note() { printf '== %s\n' "$*"; }
 
-# Runs a step's command, keeps its output in $out/NAME.log, and says how it went.
+# Runs a step's command, keeps its output in $out/NAME.log, and reports how it went.
 step() {
   local name=$1 start=$SECONDS
   shift
@@ -58,7 +58,7 @@ if has contract; then
   step cuts "$bin/server_cuts_test" --gtest_brief=1
   step server-segments "$bin/server_segments_test" --gtest_brief=1
 fi
-# As step, in as many processes as there are cores: sanitizers wait for the host.
+# Like step, in as many processes as there are cores: sanitizers wait for the host.
 sharded() {
   local name=$1 start=$SECONDS shards pids=() i failures=0
   shift
@@ -80,14 +80,14 @@ sharded() {
 
 if has sanitizers; then
   # Every production kernel and every algorithm of the textbook with every operator and type that it serves.
-  # (racecheck sees races in shared memory only; global memory is covered by the bits of the results.)
+  # (racecheck sees only races in shared memory; the bits of the results cover global memory.)
   for tool in memcheck racecheck initcheck synccheck; do
     export WARPFOLD_TEST_SCALE=tiny
     [ "$tool" = memcheck ] && export WARPFOLD_TEST_SCALE=small
     check=(compute-sanitizer --tool "$tool" --error-exitcode 9)
     contract='*BitsAtTheBoundaries*:*SegmentsTest*:*OfManyTest.*'
-    # Kernels over segments read the last vector whole. Where an array ends inside it, in memory that nothing
-    # was written to before, initcheck tells of the bytes behind the array, which no value depends on.
+    # Kernels over segments read the last vector whole. If an array ends inside it, in memory to which nothing
+    # was written before, initcheck reports the bytes after the array, on which no value depends.
     [ "$tool" = initcheck ] && contract+='-SegmentsOfManyTest.AMillionTinyOnes:SegmentsOfManyTest.FromMemory'
     sharded "$tool-kernels_contract_test" "${check[@]}" "$bin/kernels_contract_test" --gtest_brief=1 \
       "--gtest_filter=$contract"
@@ -121,7 +121,7 @@ if has e2e; then
   WARPFOLD_DEVICE=cuda:all step e2e-several_devices python3 -B "$here/../e2e/several_devices_test.py" -v
   export WARPFOLD_BREAKING_SERVER=$bin/breaking_server
   step broken_device python3 -B "$here/broken_device_test.py"
-  # Skips itself where the Python package, as a wheel of deploy/python_wheel.sh has it, cannot be imported.
+  # Skips itself if the Python package, in the form of deploy/python_wheel.sh's wheel, cannot be imported.
   step python_cuda python3 -B "$here/python_cuda_test.py" -v
 fi
 if has way_in; then
@@ -132,7 +132,7 @@ if has way_in; then
   cat "$out"/way_in-*.jsonl >"$out/way_in.jsonl"
 fi
 if has first_calls; then
-  # Each in a process of its own, which has loaded nothing: as a server's first calls were without a warm-up,
+  # Each in its own process, which has loaded nothing: as a server's first calls would be without a warm-up,
   # and as they are.
   step first_calls "$bin/first_calls" cuda:0
   step first_calls-warm "$bin/first_calls" cuda:0 --warm

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A backend over several GPUs: slots of each reduce what lies on it, on the host, or on several, with the
-// bits of the host. Over one GPU that counts twice, and over all of them where there are several.
+// A backend over several GPUs: slots of each reduce what lies on that GPU, on the host, or on several, with
+// the bits of the host. Over one GPU that counts twice, and over all of them if there are several.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

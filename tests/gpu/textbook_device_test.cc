@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The textbook's algorithms on arrays larger than a slot: more than 2^31 elements, so that an index of 32
-// bits anywhere would show, and long products of matrices, whose order would. Needs about 12 GB of device
-// memory.
+// bits anywhere would show, and long products of matrices, for which a wrong order would show. Needs about 12
+// GB of device memory.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -57,7 +57,7 @@ class TextbookDeviceTest : public testing::TestWithParam<Algorithm> {
   static constexpr std::int64_t kElement = 0x01010101;
   static constexpr std::int32_t kLargest = 0x7ffffff0;
 
-  // kCount times kElement, but for one kLargest.
+  // kCount times kElement, except for one kLargest.
   static void SetUpTestSuite() {
     std::size_t free = 0;
     std::size_t total = 0;

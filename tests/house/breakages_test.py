@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Each breakage of tests/mutation/breakages.py finds its place in the sources: else it cannot be run."""
+"""Each breakage of tests/mutation/breakages.py finds its place in the sources: otherwise it cannot be run."""
 
 import sys
 import unittest
@@ -13,7 +13,7 @@ from breakages import BREAKAGES, Breakage  # noqa: E402
 
 
 def complaints(breakages: Iterable[Breakage], texts: dict[str, str]) -> list[str]:
-    """`texts` are those of the files by path."""
+    """`texts` are those of the files, by path."""
     return [f"{breakage.name!r} finds its place {count} times in {breakage.file}. Remedy: describe it anew."
             for breakage in breakages if (count := texts.get(breakage.file, "").count(breakage.before)) != 1]
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What WARPFOLD_CUDA does where nvcc is too old: with a script that says it is nvcc, in a tiny project."""
+"""What WARPFOLD_CUDA does if nvcc is too old: with a script that claims to be nvcc, in a tiny project."""
 
 import os
 import pathlib
@@ -34,7 +34,7 @@ class CudaOptionTest(unittest.TestCase):
             environment["PATH"] = f"{folder}:{environment['PATH']}"
         else:
             environment["CUDACXX"] = str(nvcc)
-        # Not the default generator: make need not be here.
+        # Not the default generator: make need not be installed.
         command = ["cmake", "-G", "Ninja", "-S", folder, "-B", folder / "build", f"-DWARPFOLD_CUDA={option}"]
         return subprocess.run(command,
                               env=environment, capture_output=True, text=True, timeout=60, check=False)

@@ -12,7 +12,7 @@ _REMEDY = " Remedy: name it there once, as [number. title](file)."
 
 
 def complaints(index: str, records: dict[str, str]) -> list[str]:
-    """`records` are the texts of all records by the names of their files."""
+    """`records` are the texts of all records, by the names of their files."""
     found = []
     entries = re.findall(r"^- \[(.+)\]\((.+)\)$", index, re.MULTILINE)
     named = collections.Counter(name for _, name in entries)

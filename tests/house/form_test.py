@@ -24,8 +24,8 @@ _NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|messag
 
 
 def long_cxx_functions(path: str, text: list[str]) -> list[str]:
-    """Relies on clang-format: the brace that ends a function stands alone, as far in as its first line. What
-    follows the first line of a signature is further in."""
+    """Relies on clang-format: the brace that ends a function stands alone, indented like its first line.
+    Lines that follow the first line of a signature are indented further."""
     complaints, open_at, begun_at = [], {}, {}
     for number, line in enumerate(text, start=1):
         for indent in ("", "  "):

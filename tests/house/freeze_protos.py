@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the API's protos, as they are, those that later ones are compared with. To be run at a release:
+"""Makes the API's current protos those with which later ones are compared. To be run at a release:
 
     python3 tests/house/freeze_protos.py
 """

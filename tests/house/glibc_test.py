@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/check_glibc.sh, which keeps a promise of README.md, on executables of this machine."""
+"""Tests deploy/check_glibc.sh, which keeps a promise of README.md, on executables of this machine."""
 
 import shutil
 import subprocess

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The objects that were compiled for an instruction set define nothing that others may share.
 
-Of an inline function that several objects define, the linker keeps any one. Were that one of the set AVX2,
-a machine without it would end with SIGILL, and in a function that has nothing to do with reductions.
+If several objects define an inline function, the linker keeps any one of them. If that were one compiled for
+AVX2, a machine without AVX2 would end with SIGILL, in a function that has nothing to do with reductions.
 
 Environment: WARPFOLD_ISA_OBJECTS, the folders of these objects, one for each set, separated by colons.
 """

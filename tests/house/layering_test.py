@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Rooms and arrows: server -> kernels, server -> proto, client -> proto, and nothing back. What proto/ says
-in plain C++ all may include; what is generated from its messages is for server and client.
+"""Rooms and arrows: server -> kernels, server -> proto, client -> proto, and nothing back. All may include
+what proto/ says in plain C++; what is generated from its messages is for server and client.
 
 Reads every #include. Each rule is a function from includes to complaints, so that the tests can also
 show it a tree that breaks the rule.
@@ -15,7 +15,7 @@ from typing import Callable, Iterable
 import tree
 from tree import Include
 
-# What each room may include of the others.
+# What each room may include from the others.
 _ROOM_MAY_INCLUDE = {
     "proto": {"proto"},
     "kernels": {"kernels", "proto"},
@@ -23,8 +23,8 @@ _ROOM_MAY_INCLUDE = {
     "client": {"client", "proto", "messages"},
     "tests": {"tests", "server", "client", "kernels", "proto", "messages"},
 }
-# The rooms within the server's core and within the client, from the bottom up: what each may include of those
-# beside it. The core's own folder has what all of its rooms use, the client's has the API.
+# The rooms within the server's core and within the client, from the bottom up: what each may include from
+# those beside it. The core's own folder has what all of its rooms use, and the client's has the API.
 _CORE, _CLIENT = "server/core", "client"
 _INNER_ROOM_MAY_INCLUDE = {
     f"{_CORE}": {""},
@@ -41,19 +41,19 @@ _INNER_ROOM_MAY_INCLUDE = {
     f"{_CLIENT}/examples": {""},
     f"{_CLIENT}/python/native": {"", "connections", "calls", "python/native"},
 }
-# Rooms of tests have the names of what they test. The simulation drives all of the server's core.
+# Rooms of tests are named after what they test. The simulation drives all of the server's core.
 _TESTED_ROOMS = ("server", "client", "proto")
 _OTHER_TESTS = {"tests/server/simulation"}
 _GRPC_ROOMS = ("server", "client", "tests")
 # The messages of the standard services are plain protobuf, generated from proto/grpc.
 _GRPC = re.compile(r"^(grpc(?!/(health|reflection)/\w+/\w+\.pb\.h$)|grpcpp|grpc\+\+)/|\.grpc\.pb\.h$")
 _CUDA = re.compile(r"^(cuda|cub|thrust|nv|nvtx3|cooperative_groups)(/|_|\.h)|^(driver|vector)_types\.h$")
-# Statuses are common to all of the server; what stands in these headers is not yet the domain.
+# Statuses are common to all of the server; the content of these headers is not yet the domain.
 _NOT_THE_DOMAIN = {"kernels/error.h"}
 
 
 def room_of(header: str) -> str | None:
-    """The room a header belongs to, or None for one that is not ours."""
+    """The room to which a header belongs, or None for one that is not ours."""
     if header.startswith(("warpfold/v1/", "google/rpc/", "grpc/health/v1/", "grpc/reflection/")):
         return "messages"  # generated
     room = header.split("/", 1)[0]

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A backend's own way to fold an operator's leaves is found by the name of its file, and cannot be forgotten.
+"""A backend's own way of folding an operator's leaves is found by its file's name, and cannot be forgotten.
 
 The header of the primary template declares every specialisation, so that code without the include does not
-compile. These rules hold the declarations against the files.
+compile. These rules compare the declarations with the files.
 """
 
 import re

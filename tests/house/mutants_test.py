@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Each test that tests/mutation/tests_of.py names is there, for mutate.py passes over others."""
+"""Each test that tests/mutation/tests_of.py names exists, since mutate.py ignores others."""
 
 import pathlib
 import sys
@@ -14,8 +14,8 @@ from tests_of import SERVED, TESTS  # noqa: E402
 
 
 def complaints(tests: Iterable[str], files: set[str]) -> list[str]:
-    """`files` are the names of all files of tests. An executable has the name of its source, or that with its
-    folder in front: server_turns_test."""
+    """`files` are the names of all files of tests. An executable has the name of its source, or that name
+    after the name of its folder: server_turns_test."""
     def is_there(test: str) -> bool:
         if test.endswith(".py"):
             return test in files

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What ADR 60 says of a new operator stays true: its example applies, touches no more, and compiles."""
+"""What ADR 60 says about a new operator stays true: its example applies, touches no more, and compiles."""
 
 import pathlib
 import re
@@ -30,7 +30,7 @@ class NewOperatorTest(unittest.TestCase):
                          "Remedy: apply it to a copy of the tree by hand, try it, and make the diff anew.")
 
     def test_the_example_compiles(self):
-        # What the CPU backend has for it: the operator's concept and its traits are checked there.
+        # The CPU backend's code for it: the operator's concept and its traits are checked there.
         with tempfile.TemporaryDirectory() as copy:
             for folder in ["kernels", "proto"]:
                 shutil.copytree(tree.ROOT / folder, pathlib.Path(copy, folder))

@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2 as pb
 
 
 def _complaints(change) -> list[str]:
-    """What is said of the current protos after a change to them."""
+    """The complaints about the current protos after a change to them."""
     old = protos.compile_tree()
     new = pb.FileDescriptorSet.FromString(old.SerializeToString())
     change({file.name.rsplit("/", 1)[1]: file for file in new.file})
@@ -81,7 +81,7 @@ class ReasonsTest(unittest.TestCase):
         documented |= own
         of_calls = self.header.split("All of these.")[0]
         self.assertEqual(set(re.findall(r'"([A-Z_]+)"', of_calls)), documented)
-        # kOfCalls, which metrics have as labels, names all of them.
+        # kOfCalls, which metrics use as labels, names all of them.
         listed = self.header.split("kOfCalls[] = {")[1].split("}")[0]
         self.assertEqual(re.findall(r"k\w+", listed), re.findall(r"char (k\w+)\[\]", of_calls))
 

@@ -4,9 +4,8 @@
 
 The rules are those that buf calls STANDARD, for lint, and FILE, for breaking changes, which includes what
 breaks the wire (https://buf.build/docs/lint/rules, https://buf.build/docs/breaking/rules). buf is not
-packaged.
-Rules for what these files do not use (optional files, editions, groups, extensions) are left out: LintTest
-refuses such things as a whole.
+packaged. Rules for what these files do not use (optional files, editions, groups, extensions) are left out:
+LintTest rejects such things as a whole.
 """
 
 import pathlib
@@ -28,7 +27,7 @@ _File = pb.FileDescriptorProto
 
 
 def compile_tree(folder: pathlib.Path = ROOT / "proto") -> pb.FileDescriptorSet:
-    """Our own files, by protoc; without comments."""
+    """Our own files, compiled by protoc; without comments."""
     files = sorted(str(path.relative_to(folder)) for path in folder.glob("warpfold/**/*.proto"))
     with tempfile.NamedTemporaryFile() as out:
         subprocess.run(["protoc", f"-I{folder}", f"--descriptor_set_out={out.name}", *files], cwd=folder,
@@ -37,7 +36,7 @@ def compile_tree(folder: pathlib.Path = ROOT / "proto") -> pb.FileDescriptorSet:
 
 
 def upper_snake(name: str) -> str:
-    """ElementType is ELEMENT_TYPE, as buf has it."""
+    """ElementType becomes ELEMENT_TYPE, as in buf."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).upper()
 
 
@@ -59,7 +58,7 @@ def enums_of(file: _File) -> dict[str, pb.EnumDescriptorProto]:
 
 
 def lint(file: _File) -> Iterator[str]:
-    """What buf's STANDARD rules say against the file."""
+    """The complaints of buf's STANDARD rules about the file."""
     def check(name: str, good, rule: str) -> Iterator[str]:
         if not good:
             yield f"{file.name}: {name}: {rule}"
@@ -111,7 +110,7 @@ def _lint_services(file: _File, check) -> Iterator[str]:
 
 
 def breaking(old: pb.FileDescriptorSet, new: pb.FileDescriptorSet) -> Iterator[str]:
-    """What clients built from `old` would stumble over in `new`."""
+    """What would break clients built from `old` when they meet `new`."""
     there = {file.name: file for file in new.file}
     for file in old.file:
         if file.name not in there:

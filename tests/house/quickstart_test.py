@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What deploy/quickstart.sh asks of cmake: the cuda backend where there is a GPU, or where it is told to.
+"""What deploy/quickstart.sh asks cmake for: the cuda backend if there is a GPU, or if it is told to.
 
-With scripts that say they are nvidia-smi, dpkg-query and cmake; the last writes down its arguments and fails.
+Scripts claim to be nvidia-smi, dpkg-query and cmake; the last writes down its arguments and fails.
 """
 
 import os
@@ -22,7 +22,7 @@ exit 1
 class QuickstartTest(unittest.TestCase):
 
     def cache_entries(self, nvidia_smi: str, *arguments: str) -> dict[str, str]:
-        """The variables that cmake is given, the last of each name, as cmake has it."""
+        """The variables that cmake is given; the last value of each name counts, as in cmake."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="warpfold_quickstart_")))
         written = folder / "arguments"
         for name, text in (("nvidia-smi", f"#!/bin/sh\n{nvidia_smi}\n"), ("cmake", _CMAKE),

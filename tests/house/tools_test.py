@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What clang-format and shellcheck say. Skipped where they are not installed.
+"""What clang-format and shellcheck report. Skipped if they are not installed.
 
 deploy/install_packages.sh test installs them.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What `cmake --install` lays down, as its users have it: a project of their own, pkg-config, a shell.
+"""What `cmake --install` installs, as its users use it: a project of their own, pkg-config, a shell.
 
 Environment: WARPFOLD_BUILD, the build to install from; WARPFOLD_DEVICE as for tests/e2e.
 """
@@ -20,7 +20,7 @@ _EXAMPLES = _ROOT / "client/examples"
 
 
 def run(*command: str | pathlib.Path, **options) -> str:
-    """Standard output; the test fails with all that was printed where the command fails."""
+    """Returns standard output; if the command fails, the test fails with everything that was printed."""
     done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, check=False, **options)
     if done.returncode != 0:
@@ -35,7 +35,7 @@ class InstallTest(unittest.TestCase):
         folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="warpfold_install_")))
         cls.folder, cls.prefix = folder, folder / "prefix"
         run("cmake", "--install", os.environ["WARPFOLD_BUILD"], "--prefix", cls.prefix)
-        # A copy elsewhere than the project: nothing may come from beside it.
+        # A copy outside the project: nothing may come from beside it.
         shutil.copytree(_EXAMPLES, folder / "examples")
         build = folder / "build"
         run("cmake", "-G", "Ninja", "-S", folder / "examples", "-B", build,
@@ -111,12 +111,12 @@ class InstallTest(unittest.TestCase):
         self.assertIn("client.h", headers)
         flags = self.pkg_config("--cflags")
         for header in headers:
-            # As strict as a careful user: what the headers are warned of would be the user's to bear.
+            # As strict as a careful user: warnings about the headers would trouble the user.
             run("g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags, "-x", "c++", "-",
                 input=f"#include <warpfold/{header}>\n")
 
     def test_no_internal_header_is_needed(self):
-        """Nor installed: each includes what is installed, the packages' or the standard's headers."""
+        """Nor is any installed: each header includes only installed, packaged or standard ones."""
         for path in (self.prefix / "include/warpfold").glob("*.h"):
             for header in re.findall(r'#include "([^"]*)"', path.read_text()):
                 if header.startswith("absl/"):

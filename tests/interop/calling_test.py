@@ -4,7 +4,7 @@
 
     calling_test.py go|java FOLDER
 
-FOLDER keeps what Go has compiled from one run to the next. Exits with 77, and says so, where the packages of
+FOLDER keeps what Go has compiled from one run to the next. Exits with 77, and says so, if the packages of
 `deploy/install_packages.sh languages` are not installed. Environment: WARPFOLD_SERVER.
 """
 
@@ -60,7 +60,7 @@ def call_from_go(folder: pathlib.Path, cache: pathlib.Path, address: str) -> str
         packages / "src/google.golang.org/protobuf",
     )
     (folder / "main.go").write_text(shown("go").replace("127.0.0.1:50051", address), encoding="utf-8")
-    # What `go mod tidy` would fetch is there, as packages of Debian's.
+    # Everything that `go mod tidy` would fetch is there, in Debian's packages.
     (folder / "vendor").mkdir()
     for place in (packages / "src").iterdir():
         (folder / "vendor" / place.name).symlink_to(place)

@@ -88,7 +88,7 @@ class DeviceFaultTest(FaultTestCase):
 
 
 class HangingDeviceTest(FaultTestCase):
-    """Of a device that reports nothing: the server notices by itself, 10 s after what it was given."""
+    """The device reports nothing: the server notices by itself, 10 s after it gave the device its work."""
 
     def assert_ends(self, why: str):
         self.await_log("the device failed: " + why)
@@ -104,7 +104,7 @@ class HangingDeviceTest(FaultTestCase):
         self.assert_ends("the device did not end within 10 s")
 
     def test_while_it_drains(self):
-        """SIGTERM ends the process, though its device is still at work for somebody who has left."""
+        """SIGTERM ends the process, although its device is still at work for a client that has left."""
         hangs = self.start_one_that_hangs()
         hangs.cancel()
         self.server.send_signal(signal.SIGTERM)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""exact_sum against math.fsum, and against exact fractions where math.fsum refuses."""
+"""exact_sum compared with math.fsum, and with exact fractions if math.fsum refuses."""
 
 import math
 import unittest
@@ -20,7 +20,7 @@ def exact_sum(array: numpy.ndarray) -> float:
         return math.nan
     try:
         return math.fsum(values)
-    except OverflowError:  # of a partial sum, perhaps
+    except OverflowError:  # perhaps only a partial sum overflows
         total = sum(map(Fraction, values))
         try:
             return float(total)
@@ -92,7 +92,7 @@ class ExactSumTest(service.ServerTestCase):
                     self.check(array, nan_policy=pb.NAN_POLICY_IGNORE)
 
     def test_bfloat16(self):
-        """NumPy has none: as the upper halves of float32."""
+        """NumPy has no such type: its values are the upper halves of float32."""
         rng = numpy.random.default_rng(5)
         for size in (1, 31, 2048, 10_000):
             bits = rng.integers(0, 2**16, size, numpy.uint16)

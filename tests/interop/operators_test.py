@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator and element type that the server lists, against NumPy."""
+"""Every operator and element type that the server lists, compared with NumPy."""
 
 import struct
 import unittest

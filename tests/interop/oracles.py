@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What each operator must answer, by NumPy and Python's exact numbers."""
+"""What each operator must return, computed with NumPy and Python's exact numbers."""
 
 import fractions
 import functools
@@ -14,7 +14,7 @@ from service import Failure
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")
 NEED_ELEMENTS = ("min", "max", "argmin", "argmax", "mean")
-# The order of rounding is Warpfold's own: equal to NumPy only up to rounding.
+# The order of rounding is Warpfold's own: results equal NumPy's only up to rounding.
 ROUNDED = ("sum", "product", "mean")
 _CANONICAL_NAN = struct.pack("<Q", 0x7FF8000000000000)
 
@@ -31,7 +31,7 @@ def _exact(array: numpy.ndarray, value: int) -> int:
 
 
 def _signed_zero(array: numpy.ndarray, extremum, negative_wins: bool):
-    """NumPy takes zeros for equal; the contract puts -0.0 below +0.0."""
+    """NumPy considers zeros equal; the contract puts -0.0 below +0.0."""
     if extremum == 0 and array.dtype.kind == "f":
         signs = numpy.signbit(array[array == 0])
         return -0.0 if (signs.any() if negative_wins else signs.all()) else 0.0
@@ -75,7 +75,7 @@ def _mean(array):
 
 
 def expected(name: str, array: numpy.ndarray, wrap: bool = False, ignore_nan: bool = False):
-    """(value, index or None); raises the Failure that the service must answer."""
+    """(value, index or None); raises the Failure that the service must return."""
     kept = array[~numpy.isnan(array)] if ignore_nan else array
     if name in NEED_ELEMENTS and len(array) == 0:
         raise Failure("INVALID_ARGUMENT", "EMPTY_ARRAY")
@@ -103,7 +103,7 @@ def expected(name: str, array: numpy.ndarray, wrap: bool = False, ignore_nan: bo
 
 
 def same(name: str, array: numpy.ndarray, got, wanted) -> bool:
-    """Equal in type and bits; where the order of rounding is free, up to rounding."""
+    """Equal in type and bits; if the order of rounding is free, equal up to rounding."""
     if type(got) is not type(wanted):
         return False
     if not isinstance(wanted, float):

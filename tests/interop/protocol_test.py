@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The order of messages, every legal layout of them, and what bad input gets."""
+"""The order of messages, every legal layout of them, and the responses to bad input."""
 
 import random
 import threading
@@ -21,7 +21,7 @@ _WHOLE = commit(len(_ARRAY), len(_BYTES))
 
 
 def crc32c(data: bytes) -> int:
-    """Castagnoli, bit by bit."""
+    """CRC-32C (Castagnoli), bit by bit."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -39,7 +39,7 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, content) -> bytes:
-    """One field of a message: bytes as a length-delimited one, an int as a varint."""
+    """One field of a message: bytes become a length-delimited field, an int becomes a varint."""
     if isinstance(content, int):
         return varint(number << 3) + varint(content)
     return varint(number << 3 | 2) + varint(len(content)) + content
@@ -50,7 +50,7 @@ def fixed32(number: int, content: int) -> bytes:
 
 
 class RawTestCase(service.ServerTestCase):
-    """Sends messages as bytes of its own making."""
+    """Sends messages as bytes that it makes itself."""
 
     def reduce_raw(self, *messages: bytes) -> pb.Reduction:
         method = self.server.channel.stream_unary(_REDUCE, response_deserializer=pb.ReduceResponse.FromString)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The call of docs/grpc-python.md, run as it stands but for the address."""
+"""The call of docs/grpc-python.md, run as it stands except for the address."""
 
 import contextlib
 import io

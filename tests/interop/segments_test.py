@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Segments by a client made from the .proto files alone, against NumPy's axis."""
+"""Segments sent by a client made from only the .proto files, compared with NumPy's axis."""
 
 import threading
 import unittest
@@ -41,7 +41,7 @@ def requests(array: numpy.ndarray, operators, length: int | None = None, lengths
 
 class SegmentsTest(service.ServerTestCase):
     def reduce(self, stream: Iterator[seg.ReduceSegmentsRequest]) -> list[numpy.ndarray]:
-        """The columns. Fails unless responses fit each other."""
+        """The columns. Fails unless the responses fit each other."""
         stub = segments_pb2_grpc.SegmentServiceStub(self.server.channel)
         layout, summary, pieces, segments = None, None, [], 0
         try:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A Warpfold client in Python, made from the .proto files alone, and a server process to talk to.
+"""A Warpfold client in Python, made from only the .proto files, and a server process for it to call.
 
 Everything that a client in another language needs is in proto/: this file is the proof, and an example.
 Environment: WARPFOLD_SERVER, the executable.
@@ -27,7 +27,7 @@ _STOP_TIMEOUT_S = 30
 
 
 def _generate_stubs() -> None:
-    """Runs protoc, and puts what it writes on the import path."""
+    """Runs protoc, and puts its output on the import path."""
     folder = tempfile.TemporaryDirectory(prefix="warpfold_stubs_")
     subprocess.run(["protoc", f"-I{_PROTO}", f"--python_out={folder.name}", f"--grpc_out={folder.name}",
                     "--plugin=protoc-gen-grpc=/usr/bin/grpc_python_plugin",
@@ -44,7 +44,7 @@ from warpfold.v1 import reduction_pb2 as pb  # noqa: E402
 from warpfold.v1 import reduction_pb2_grpc  # noqa: E402
 
 _DEVICE = os.environ.get("WARPFOLD_DEVICE", "cpu")
-# By NumPy's name; NumPy has no bfloat16.
+# By their NumPy names; NumPy has no bfloat16.
 ELEMENT_TYPES = {name.removeprefix("ELEMENT_TYPE_").lower(): number
                  for name, number in pb.ElementType.items() if number}
 
@@ -79,7 +79,7 @@ class Server:
         return fields["listen"]
 
     def log(self) -> str:
-        # Not by seeking: the server writes where this file's offset stands.
+        # Without seeking: the server writes at this file's offset.
         return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode()
 
     def send_signal(self, number: int) -> None:
@@ -99,7 +99,7 @@ class Server:
             self.kill()
 
     def kill(self) -> None:
-        """For one that may have ended, or not."""
+        """For a server that may or may not have ended."""
         self.channel.close()
         self._process.kill()
         self._process.wait()
@@ -108,7 +108,7 @@ class Server:
 
 
 class Failure(Exception):
-    """A call that failed, as a program sees it: code and reason, not text."""
+    """A call that failed, as a program sees it: a code and a reason, not a text."""
 
     def __init__(self, code: str, reason: str, metadata=None, message: str = ""):
         super().__init__(code, reason)
@@ -126,7 +126,7 @@ class Failure(Exception):
 
 
 def call(method, request, timeout_s: float = 60):
-    """Calls and turns an error into a Failure."""
+    """Makes a call and turns an error into a Failure."""
     try:
         return method(request, timeout=timeout_s)
     except grpc.RpcError as error:
@@ -157,7 +157,7 @@ def commit(element_count: int, byte_count: int, **fields) -> pb.ReduceRequest:
 
 def requests(array: numpy.ndarray, of: pb.ReductionSpec, cuts: Iterable[int] = (),
              **header_fields) -> Iterator[pb.ReduceRequest]:
-    """The stream of one array, its bytes cut at the given places."""
+    """The stream of one array, whose bytes are cut at the given places."""
     yield header(of, **header_fields)
     data, begin = array.tobytes(), 0
     for end in [*cuts, len(data)]:

@@ -18,11 +18,11 @@ from warpfold.v1 import arrays_pb2, segments_pb2
 
 _CONFIG = pathlib.Path(__file__).resolve().parents[2] / "deploy/grpc_service_config.json"
 _TIMEOUT_S = 120
-_PING_INTERVAL_S = 11  # what the page allows is 10
+_PING_INTERVAL_S = 11  # the page allows 10
 
 
 class RetryTest(unittest.TestCase):
-    """A server with one place, which a stream holds until the server has refused a call."""
+    """A server with one place, which a stream holds until the server has rejected a call."""
 
     def setUp(self):
         self.server = service.Server("--max_concurrent_reductions=1")
@@ -47,7 +47,7 @@ class RetryTest(unittest.TestCase):
 
         holding = self.server.stub.Reduce.future(stream(), timeout=_TIMEOUT_S)
         held.wait(_TIMEOUT_S)
-        # The header is on its way before this.
+        # The header is on its way before this call.
         service.call(self.server.stub.GetServerInfo, pb.GetServerInfoRequest())
         watcher = threading.Thread(target=wait_for_refusal)
         watcher.start()
@@ -80,13 +80,13 @@ class RetryTest(unittest.TestCase):
                  for of in file.DESCRIPTOR.services_by_name.values() for method in of.methods}
         named = {(name["service"], name["method"]) for method in config["methodConfig"]
                  for name in method["name"]}
-        # These would do twice what is to be done once: docs/grpc.md.
+        # These would do something twice that is to be done once: docs/grpc.md.
         once = {("warpfold.v1.ArrayService", method) for method in ("PutArray", "DeleteArray")}
         self.assertEqual(named, known - once | {("grpc.health.v1.Health", "Check")})
 
 
 class Http2Connection:
-    """A connection that speaks just enough HTTP/2 to send pings and to hear what comes of them."""
+    """A connection that speaks just enough HTTP/2 to send pings and to read the responses."""
 
     SETTINGS, PING, GOAWAY, ACK = 4, 6, 7, 1
     MAX_FRAME_SIZE = 5
@@ -121,7 +121,7 @@ class Http2Connection:
                 self._changed.notify_all()
 
     def ping(self) -> bool:
-        """Whether the answer is an acknowledgement, and not GOAWAY."""
+        """Whether the response is an acknowledgement, and not GOAWAY."""
         with self._changed:
             wanted = self._acknowledged + 1
             self._socket.sendall(self._frame(self.PING, 0, b"warpfold"))
@@ -150,7 +150,7 @@ class KeepaliveTest(unittest.TestCase):
         self.addCleanup(server.stop)
         connection = Http2Connection(server.address)
         self.addCleanup(connection.close)
-        # More than the two that gRPC forgives, and no call meanwhile.
+        # More than the two that gRPC forgives, with no call in the meantime.
         self.assertTrue(connection.ping(), connection.goaway)
         for _ in range(3):
             time.sleep(_PING_INTERVAL_S)

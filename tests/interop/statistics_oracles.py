@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the norms, moments, logsumexp and the ordered operators must answer, by exact fractions.
+"""What the norms, moments, logsumexp and the ordered operators must return, computed with exact fractions.
 
-An answer is a dict of fields (one, named "", where the operator has one result) to Wanted, and where it is.
+A result is a dict of fields (one, named "", if the operator has one result) to Wanted, and where it is.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ INTEGER_OPERATORS = ("sum_of_squares", "l1_norm", "l2_norm", "max_abs", "varianc
                      "describe", "first", "last", "max_subarray_sum")
 FLOAT_OPERATORS = INTEGER_OPERATORS + ("logsumexp", "exact_sum")
 HAVE_IDENTITY = ("sum_of_squares", "l1_norm", "l2_norm", "max_abs", "logsumexp", "exact_sum")
-# No array here passes an element through as many roundings.
+# No array here passes an element through this many roundings.
 _ROUNDINGS = 40
 
 
@@ -28,7 +28,7 @@ class Wanted:
 
     @classmethod
     def near(cls, exact: Fraction, scale: Fraction) -> "Wanted":
-        """Of a double, computed from numbers that add up to `scale`."""
+        """For a double, computed from numbers that add up to `scale`."""
         return cls(to_float(exact), _ROUNDINGS * EPSILON * to_float(scale) + 2.0**-1070)
 
 
@@ -59,7 +59,7 @@ def to_float(x: Fraction) -> float:
 
 
 def _root(x: Fraction) -> Fraction:
-    """To a hundred bits and more."""
+    """Accurate to a hundred bits and more."""
     shift = max(0, 240 - x.numerator.bit_length() + x.denominator.bit_length()) // 2 + 1
     return Fraction(math.isqrt((x.numerator << 2 * shift) // x.denominator), 1 << shift)
 
@@ -95,7 +95,7 @@ def _norm(name: str, array: Array, wrap: bool) -> Wanted:
 
 
 def _moments(array: Array, ddof: int) -> tuple[Fraction, Fraction] | None:
-    """The variance, and of what scale its error is; None for NaN."""
+    """The variance, and the scale of its error; None for NaN."""
     count = len(array.values)
     if count <= ddof or not array.finite:
         return None
@@ -120,7 +120,7 @@ def _variance(name: str, array: Array, ddof: int) -> Wanted:
 
 def _extremum(name: str, array: Array) -> Wanted:
     if any(x != x for x in array.values) or not array.values:
-        return Wanted(math.nan)  # of nothing: what is left of ignored NaN
+        return Wanted(math.nan)  # of nothing: only ignored NaN were there
     # -0.0 is below 0.0.
     order = {"min": min, "max": max}[name]
     return Wanted(array.element(order(array.values, key=lambda x: (x, math.copysign(1, x)))))
@@ -165,7 +165,8 @@ def _logsumexp(array: Array) -> Wanted:
 
 
 def max_subarray_sum(values: list):
-    """Kadane's algorithm: (sum, begin, end), of equal sums the one that starts first, then the shortest."""
+    """Kadane's algorithm: (sum, begin, end); among equal sums the one that starts first, then the
+    shortest."""
     best, ending, begin = None, None, 0
     for i, x in enumerate(values):
         if ending is None or ending < 0:
@@ -178,7 +179,7 @@ def max_subarray_sum(values: list):
 
 
 def fields(name: str, array: Array, every: Array, ignore_nan: bool, wrap: bool, ddof: int) -> dict:
-    """`array` is without ignored NaN, `every` with them. Not for max_subarray_sum."""
+    """`array` is without ignored NaN, `every` includes them. Not for max_subarray_sum."""
     if not every.values and name not in HAVE_IDENTITY:
         raise Failure("INVALID_ARGUMENT", "EMPTY_ARRAY")
     if name in ("first", "last"):
@@ -188,7 +189,7 @@ def fields(name: str, array: Array, every: Array, ignore_nan: bool, wrap: bool, 
     if name == "minmax":
         return {field: _extremum(field, array) for field in ("min", "max")}
     if name == "describe":
-        # A sum takes ignored NaN for 0.0.
+        # A sum counts ignored NaN as 0.0.
         zeros = [0.0 if ignore_nan and x != x else x for x in every.values]
         return {"count": Wanted(len(array.values)), "min": _extremum("min", array),
                 "max": _extremum("max", array), "sum": _sum(dataclasses.replace(every, values=zeros), wrap),

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Norms, moments, logsumexp and the ordered operators over every element type, against exact fractions."""
+"""Norms, moments, logsumexp and the ordered operators over every element type, compared with exact
+fractions."""
 
 import dataclasses
 import math
@@ -20,7 +21,7 @@ _FLOATS = oracles.FLOATS + ("bfloat16",)
 
 
 def floats(dtype: str, rng: numpy.random.Generator):
-    """Random and adversarial arrays of what the type can hold, each with a name."""
+    """Random and adversarial arrays of values that the type can hold, each with a name."""
     limit = 1e4 if dtype == "float16" else 1e30
     for size in (1, 2, 3, 17, 1025, 4099):
         yield f"normal {size}", rng.standard_normal(size)
@@ -67,7 +68,7 @@ def on_the_wire(dtype: str, array: numpy.ndarray) -> tuple[numpy.ndarray, Array]
     if dtype == "bfloat16":
         with numpy.errstate(all="ignore"):
             bits = array.astype("<f4").view("<u4")
-        # NaN and infinities stay what they are; other numbers lose their lower bits.
+        # NaN and infinities stay as they are; other numbers lose their lower bits.
         sent = (bits >> 16).astype("<u2")
         return sent, Array((sent.astype("<u4") << 16).view("<f4").tolist(), is_float=True)
     if dtype == "bool":
@@ -94,7 +95,7 @@ class StatisticsTest(service.ServerTestCase):
             self.assertEqual(got, wanted.value)
 
     def check_max_subarray_sum(self, result: pb.OperatorResult, array: Array, places: list[int]):
-        """`places` are those of the array's elements, without ignored NaN, among all."""
+        """`places` are the places of the array's elements, without ignored NaN, among all elements."""
         got = service.value(result)
         values = array.exactly() if array.finite else array.values
         if any(x != x for x in values) or {math.inf, -math.inf} <= set(values):
@@ -182,7 +183,7 @@ class StatisticsTest(service.ServerTestCase):
 
 
 class NewTypesTest(service.ServerTestCase):
-    """Of bool and bfloat16, which NumPy has not or has otherwise, the older operators."""
+    """The older operators over bool and bfloat16, which NumPy does not have or defines differently."""
 
     def values(self, dtype: str, array: numpy.ndarray, names: list[str]) -> list:
         sent, _ = on_the_wire(dtype, array)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""One array in stripes over two servers, merged by a third call: the bits of one pass."""
+"""One array in stripes over two servers, merged by a third call: the bits are those of one pass."""
 
 import unittest
 

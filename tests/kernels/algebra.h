@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An operator's functions over bytes, so that a law is written, and compiled, once for all operators.
+// An operator's functions over bytes, so that a law is written and compiled once for all operators.
 #pragma once
 
 #include <array>
@@ -25,11 +25,11 @@ using Bytes = std::vector<std::byte>;
 struct Algebra {
   std::string name;
   OperatorParameters parameters;
-  ElementType type = ElementType::kInt32;  // of elements, or of their entries
+  ElementType type = ElementType::kInt32;  // type of the elements, or of their entries
   std::size_t element_bytes = 0;
   bool commutative = false;
   bool has_identity = false;
-  bool associative = false;  // to the bit; else combining rounds
+  bool associative = false;  // to the bit; otherwise combining rounds
   // Combining rounds whole numbers, too.
   bool approximate = false;
 
@@ -38,14 +38,14 @@ struct Algebra {
   Bytes (*combine_leaves)(const OperatorParameters&, const Bytes& left, const Bytes& right);
   Bytes (*append)(const OperatorParameters&, const Bytes& leaf, std::span<const std::byte> element,
                   std::uint32_t offset);
-  // Of leaf states, and of states, that count equally many elements.
+  // For leaf states, and for states, that count the same number of elements.
   Bytes (*combine_equal_leaves)(const OperatorParameters&, const Bytes& left, const Bytes& right);
   Bytes (*combine_equal)(const OperatorParameters&, const Bytes& left, const Bytes& right);
   Bytes (*moved)(const OperatorParameters&, const Bytes& leaf, std::uint32_t distance);
   Bytes (*leaf_identity)(const OperatorParameters&);
-  Bytes (*neutral_element)() = nullptr;  // of operators that have one
+  Bytes (*neutral_element)() = nullptr;  // null for operators that have none
   Bytes (*widen)(const OperatorParameters&, const Bytes& leaf, std::uint64_t first);
-  // States come out canonical.
+  // The resulting states are canonical.
   Bytes (*combine)(const OperatorParameters&, const Bytes& left, const Bytes& right);
   Bytes (*identity)(const OperatorParameters&);
   Outcome::Error (*finish_empty)(const OperatorParameters&);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The algebras of one family. cmake generates one source file per family that instantiates this.
+// The algebras of one family. CMake generates one source file per family that instantiates this.
 #pragma once
 
 #include <string>

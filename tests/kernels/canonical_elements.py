@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Of docs/canonical-order.md: requests, elements, and what an operator is made of."""
+"""Implements a part of docs/canonical-order.md: requests, elements, and the parts of an operator."""
 
 import dataclasses
 import operator
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 class Unsigned(int):
-    """A result that is uint64 also where elements are signed."""
+    """A result that is uint64 even if elements are signed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Spec:
 
     @property
     def takes_whole(self) -> bool:
-        """Whether the operator takes matrices as they are, and not entry by entry."""
+        """Whether the operator takes whole matrices, and not entry by entry."""
         return self.operator in ("matrix_product", "affine_compose")
 
 
@@ -90,7 +90,7 @@ class Operator:
     combine: Callable[[Any, Any], Any]
     finish: Callable[[Any, int], Any]  # the result, or (result, index) or (result, index, end_index)
     pack: Callable[[Any], bytes]
-    reads: str = "values"  # what lift takes of an element: its value, key, bits, or (value, key)
+    reads: str = "values"  # the part of an element that lift takes: value, key, bits, or (value, key)
     has_identity: bool = True
     several: bool = False  # finish makes a list of results
     ordered: bool = False
@@ -107,18 +107,18 @@ def bytes_of_int(x: int, bits: int) -> bytes:
 
 
 def fma(a, b, c, code: str):
-    """a b + c, rounded once, of numbers of the type: by exact fractions where all is finite."""
+    """a b + c, rounded once, for numbers of the type: with exact fractions if everything is finite."""
     if math.isfinite(a) and math.isfinite(b) and not math.isfinite(c):
-        return c  # also where a b alone would be infinite
+        return c  # even if a b alone would be infinite
     unfused = a * b + c
     if not (math.isfinite(a) and math.isfinite(b)) or (c == 0 and 0 in (a, b)):
-        return unfused  # which is exact, signs of zeros included
+        return unfused  # this is exact, signs of zeros included
     exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
     return type(unfused)(_rounded(exact, *((24, -149, 128) if code == "f4" else (53, -1074, 1024))))
 
 
 def _rounded(exact: Fraction, digits: int, least: int, beyond: int) -> float:
-    """The nearest number of so many binary digits, ties to even. Its last digit is worth 2^least or more;
+    """The nearest number with this many binary digits, ties to even. Its last digit is worth 2^least or more;
     from 2^beyond on it is infinite."""
     if exact == 0:
         return 0.0
@@ -188,7 +188,7 @@ def _keys(spec: Spec, data: bytes) -> list:
 
 
 def elements(spec: Spec, data: bytes, reads: str) -> list:
-    """What an operator's lift takes."""
+    """The arguments of an operator's lift."""
     if reads == "bits":
         return numpy.frombuffer(data, f"<u{spec.bits // 8}").tolist()
     if reads == "keys":

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Of docs/canonical-order.md: the operators that sweep once."""
+"""Implements a part of docs/canonical-order.md: the operators that sweep once."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ def _sum(spec: Spec) -> Operator:
 
 
 def _exact_sum(spec: Spec) -> Operator:
-    """A state is a number of units, or None where an element is none, and which infinities there are."""
+    """A state is a number of units, or None if an element is not a number, and which infinities there are."""
     unit, words = {"f2": (24, 2), "b2": (133, 6), "f4": (149, 6), "f8": (1074, 34)}[spec.code]
 
     def lift(x, _):
@@ -135,7 +135,7 @@ def _count(spec: Spec) -> Operator:
 
 
 def _ring(spec: Spec):
-    """What makes a number of an entry, and what a whole number is reduced by."""
+    """The function that makes a number of an entry, and the one by which a whole number is reduced."""
     scalar = numpy.float32 if spec.code == "f4" else float if spec.is_float else int
     if spec.is_float:
         return scalar, lambda x: x

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The canonical order in Python, written from docs/canonical-order.md alone: the proof that it suffices.
+"""The canonical order in Python, written only from docs/canonical-order.md: the proof that the page suffices.
 
-reduce() answers the partial state and the value of an array. Slow and plain on purpose.
+reduce() returns the partial state and the value of an array. It is slow and plain on purpose.
 """
 
 import numpy
@@ -130,9 +130,9 @@ def _finish(op: Operator, folded: list, count: int):
 
 
 def reduce(spec: Spec, data: bytes, first: int = 0):
-    """(nodes, range state, results): nodes of (level, index, state bytes), or the state of the range where
-    the operator is associative; results a list with one per entry or field, each a number, (number, index)
-    or (number, index, end_index); or the reason why there is none."""
+    """(nodes, range state, results): nodes are (level, index, state bytes), or there is the state of the
+    range if the operator is associative; results are a list with one per entry or field, each a number,
+    (number, index) or (number, index, end_index); or the reason why there are none."""
     with numpy.errstate(all="ignore"):
         op = _MAKERS[spec.operator](spec)
         read = canonical_elements.elements(spec, data, op.reads)

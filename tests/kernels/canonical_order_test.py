@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The canonical order as the document has it, against what the C++ does, to the bit."""
+"""The canonical order as the document describes it, compared with what the C++ does, to the bit."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from canonical_elements import Spec, Unsigned
 
 
 def describe(spec: Spec, results) -> str:
-    """As Describe in expect_same.h."""
+    """Like Describe in expect_same.h."""
     if isinstance(results, str):
         return results
     return " ".join(_describe_one(spec, result) for result in results)

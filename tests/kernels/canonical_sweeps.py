@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Of docs/canonical-order.md: the operators that sweep twice, and max_subarray_sum."""
+"""Implements a part of docs/canonical-order.md: the operators that sweep twice, and max_subarray_sum."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ _NAN = math.nan
 
 
 def _rounded_off(a: float, b: float) -> float:
-    """What rounding takes from a + b."""
+    """The part that rounding takes from a + b."""
     b_part = (a + b) - a
     return (a - ((a + b) - b_part)) + (b - b_part)
 
@@ -211,7 +211,7 @@ def _logsumexp(spec: Spec) -> Operator:
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """A sum and where it is: begin, end; of a prefix only the end counts, of a suffix only the begin."""
+    """A sum and its place: begin, end; for a prefix only the end counts, for a suffix only the begin."""
     sum: int | float
     begin: int
     end: int

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Partial states that somebody says elements had.
+// Partial states that somebody claims elements to have.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace warpfold::kernels {
 
-// What becomes of the claim that the first `count` elements of a leaf have these states, node_bytes() of
-// them.
+// The result of the claim that the first `count` elements of a leaf have these states, which are node_bytes()
+// long.
 inline absl::Status ClaimOfOneLeaf(const ReductionPlan& reduction, std::uint64_t leaf, std::uint64_t count,
                                    std::span<const std::byte> states) {
   const std::size_t by_node = reduction.by_node_bytes();

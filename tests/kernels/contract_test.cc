@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every backend owes: for every operator, element type and shape, the bits of the canonical order,
-// whatever the cut. device_under_test.h says which device is tested.
+// The contract of every backend: for every operator, element type and shape, it yields the bits of the
+// canonical order, whatever the cut. device_under_test.h says which device is tested.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -40,13 +40,13 @@ std::set<std::uint64_t> Boundaries(const ReductionPlan& reduction) {
   const std::uint64_t vector = std::max<std::uint64_t>(1, kVectorBytes / reduction.element_bytes());
   const std::uint64_t row = std::max<std::uint64_t>(1, kRowBytes / reduction.element_bytes());
   const std::uint64_t run = std::max<std::uint64_t>(1, leaf / kLanes);
-  if (TinyScale()) return {1, leaf - 1, leaf + 1, 9 * leaf + 1, 65 * leaf + 1};  // a block alone, grids
+  if (TinyScale()) return {1, leaf - 1, leaf + 1, 9 * leaf + 1, 65 * leaf + 1};  // one block alone, grids
   std::set<std::uint64_t> counts = {0, 1, 2, 3};
   const std::uint64_t half = std::max<std::uint64_t>(1, leaf / 2);
   for (const std::uint64_t edge : {vector, row, run, half, leaf, 2 * leaf, 3 * leaf, 16 * leaf}) {
     counts.insert({edge - 1, edge, edge + 1});
   }
-  counts.insert(65 * leaf + 1);  // above what the CPU gives to one task
+  counts.insert(65 * leaf + 1);  // more than the CPU gives to one task
   if (SmallScale()) return counts;
   for (const std::uint64_t edge :
        {5 * leaf, 8 * leaf, 31 * leaf, 32 * leaf, 33 * leaf, 64 * leaf, 96 * leaf}) {
@@ -105,7 +105,7 @@ std::uint64_t InfinityOf(ElementType type) {
   }
 }
 
-// Ways that look at bits instead of values must not take what is rare for what is common.
+// Methods that look at bits instead of values must not take a rare element for a common one.
 TEST_P(ContractTest, BitsWithOneRareElementAmongTameOnes) {
   const std::uint64_t infinity = InfinityOf(GetParam().spec.element_type);
   if (infinity == 0) return;
@@ -184,8 +184,8 @@ bool FitsNode(std::vector<Subject> group, const Subject& subject) {
   return ReductionPlan::Create(SpecOf(group)).ok();
 }
 
-// Subjects that one request can hold together: the same options, element type and shape, and states that are
-// not too large.
+// Subjects that one request can hold together: they have the same options, element type and shape, and states
+// that are not too large.
 std::vector<std::vector<Subject>> Combinable() {
   std::vector<std::vector<Subject>> groups;
   for (const Subject& subject : AllSubjects()) {
@@ -224,7 +224,7 @@ TEST(ContractOfManyTest, OperatorsTogetherEqualEachAlone) {
   EXPECT_GE(largest, 10u);
 }
 
-// Each slot in a thread of its own, with a reduction of its own.
+// Each slot in its own thread, with its own reduction.
 TEST(ContractOfManyTest, SlotsAreIndependent) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr) return;  // the calling thread has no slots

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// These tests look at which work the CPU backend ends first. Where the backend has one thread, the order says
-// for whom that thread has worked; and at what a Start leaves to the threads at all (docs/adr/0122).
+// These tests check which work the CPU backend ends first: if the backend has one thread, the order shows for
+// whom that thread has worked. They also check what a Start leaves to the threads at all (docs/adr/0122).
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -60,7 +60,7 @@ class CpuOrderTest : public testing::Test {
     slot(i).Notify();
   }
 
-  // The slot that ended first, of three slow ones of one group and a small one of `group`.
+  // Which slot ended first, of three slow ones of one group and a small one of `group`.
   int FirstToEnd(std::uint64_t group) {
     const ReductionPlan slow = SlowPlan();
     for (int i = 0; i < kSlots - 1; ++i) Start(i, 1, slow, kSlotBytes);
@@ -80,9 +80,9 @@ class CpuOrderTest : public testing::Test {
 TEST_F(CpuOrderTest, ASmallStartOfAnotherGroupEndsBeforeSlowOnes) { EXPECT_EQ(FirstToEnd(2), kSlots - 1); }
 TEST_F(CpuOrderTest, ASmallStartOfTheSameGroupEndsBeforeSlowOnes) { EXPECT_EQ(FirstToEnd(1), kSlots - 1); }
 
-// How often a Start ends within Start, where all but its first task is left to the pool otherwise. The pool's
-// one thread works for kGreedy, and kOther has had something a moment ago. A machine that is busy may take
-// the processor from any of these threads, so that most of the attempts count.
+// How often a Start ends within Start, in cases in which it otherwise leaves all but its first task to the
+// pool. The pool's one thread works for kGreedy, and kOther has had something a moment ago. A busy machine
+// may take the processor from any of these threads, so it is enough if most of the attempts agree.
 class CpuYieldingTest : public testing::Test {
  protected:
   static constexpr int kAttempts = 20;
@@ -139,7 +139,7 @@ class CpuYieldingTest : public testing::Test {
   Backend& backend() { return *backend_; }
 };
 
-// Where the machine takes the processor while kOther has it, that one has had most: then again.
+// If the machine takes the processor while kOther has it, that one has had most: then the test tries again.
 TEST_F(CpuYieldingTest, WhoHasHadMostKeepsToTheThread) {
   int ended = 0;
   for (int i = 0; i < 10 && ended <= kMost; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the CPU reduces in pieces has the bits of what lies in one, wherever the pieces are cut: at a byte of
-// an element, at a leaf, or both. And a slot reads none of them once it has been started.
+// What the CPU reduces in pieces has the same bits as if it lay in one, wherever the pieces are cut: at a
+// byte of an element, at a leaf, or both. And a slot reads none of the pieces once it has been started.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ namespace {
 
 constexpr std::size_t kSlotBytes = 512 << 10;
 
-// Bytes in blocks of memory of their own, each at another alignment, and some of them at their place in a
-// slot's staging buffer.
+// Bytes in separate blocks of memory, each at another alignment, and some of them at their place in a slot's
+// staging buffer.
 class Scattered {
  public:
   // Pieces have up to `longest` bytes.
@@ -53,7 +53,7 @@ class Scattered {
 
   std::span<const HostPiece> pieces() const { return pieces_; }
 
-  // All but what lies in staging().
+  // Overwrites everything except what lies in staging().
   void Overwrite() {
     for (std::vector<std::byte>& block : blocks_) std::ranges::fill(block, std::byte{0x5a});
   }
@@ -105,7 +105,7 @@ TEST_P(CpuPiecesTest, RangesHaveTheBitsOfOnePiece) {
   }
 }
 
-// Of 1 to `longest` elements, or of none.
+// Lengths of 1 to `longest` elements, or of none.
 std::vector<std::uint64_t> RandomLengths(std::uint64_t elements, std::uint64_t longest, std::uint64_t most,
                                          Random& random) {
   std::vector<std::uint64_t> lengths;
@@ -157,7 +157,7 @@ TEST_P(CpuPiecesTest, SegmentsHaveTheBitsOfOnePiece) {
 INSTANTIATE_TEST_SUITE_P(Every, CpuPiecesTest, testing::ValuesIn(AllSubjects()),
                          [](const auto& subject) { return subject.param.name; });
 
-// Which bytes of staging() a start has written to, as blocks of 4 KiB: a leaf's.
+// The bytes of staging() to which a start has written, as blocks of 4 KiB: a leaf's.
 std::set<std::size_t> BlocksWritten(Slot& slot, const std::function<void()>& start) {
   std::ranges::fill(slot.staging(), std::byte{0x77});
   start();
@@ -168,7 +168,7 @@ std::set<std::size_t> BlocksWritten(Slot& slot, const std::function<void()>& sta
   return blocks;
 }
 
-// Otherwise the bits would be the same, and the time lost.
+// Otherwise the bits would be the same, and time would be lost.
 TEST(CpuPiecesTest, OnlyWhatACutDividesIsCopied) {
   Slot& slot = SlotOf(Where::kHere);
   ReductionSpec spec;
@@ -185,7 +185,7 @@ TEST(CpuPiecesTest, OnlyWhatACutDividesIsCopied) {
                             EXPECT_TRUE(slot.Wait().ok());
                           }),
             std::set<std::size_t>({100}));
-  // Rows of 1 KiB, of which the cut divides one.
+  // Rows of 1 KiB; the cut divides one of them.
   EXPECT_EQ(BlocksWritten(slot,
                           [&] {
                             const SegmentCut rows = {.segment_count = kSlotBytes / 1024, .length = 256};
@@ -193,7 +193,7 @@ TEST(CpuPiecesTest, OnlyWhatACutDividesIsCopied) {
                             EXPECT_TRUE(slot.WaitSegments().ok());
                           }),
             std::set<std::size_t>({100}));
-  // Of products of matrices with large states the whole task is copied, of 128 KiB: the fourth.
+  // Of products of matrices with large states, the whole task of 128 KiB is copied: the fourth.
   spec.operators = {"matrix_product"};
   spec.element_type = ElementType::kFloat64;
   spec.shape = {.rows = 32, .columns = 32};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread of the CPU backend looks at the time between two tasks. Where it is a shard's, all calls of that
-// shard wait for a task, which must be short therefore.
+// A thread of the CPU backend looks at the time between two tasks. If it is a shard's thread, all calls of
+// that shard wait for a task, so a task must be short.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -37,7 +37,7 @@ std::uint64_t PieceElements(const ReductionPlan& reduction, std::uint64_t piece_
   return std::min(piece_leaves, capacity / reduction.leaf_elements()) * reduction.leaf_elements();
 }
 
-// Alignment is not promised to the host: give it the worst.
+// The host is promised no alignment: give it the worst.
 PartialState ReduceUnaligned(const cpu::InstructionSet& isa, const ReductionPlan& reduction,
                              std::uint64_t first, std::span<const std::byte> data) {
   std::vector<std::byte> shifted(data.size() + 1);
@@ -56,7 +56,7 @@ DeviceUnderTest& DeviceUnderTest::Get() {
 }
 
 DeviceUnderTest::DeviceUnderTest(const std::string& name) {
-  // All of a range goes to the threads: what runs on the calling one is tested as host:ISA.
+  // All of a range goes to the threads: work on the calling thread is tested as host:ISA.
   BackendOptions options = {.slots = 3, .slot_bytes = 768 << 10, .inline_time = absl::ZeroDuration()};
   if (absl::StartsWith(name, "cpu:")) {
     if (!absl::SimpleAtoi(name.substr(4), &options.threads)) Refuse("cpu:N needs a number of threads");

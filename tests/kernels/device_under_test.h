@@ -28,7 +28,7 @@ namespace warpfold::kernels {
 
 class DeviceUnderTest {
  public:
-  // Made at the first call; ends the process if there is no such device.
+  // Created at the first call; ends the process if there is no such device.
   static DeviceUnderTest& Get();
 
   // Reduces elements first, first + 1, ... in pieces of `piece_leaves` leaves or of a slot's capacity,
@@ -44,7 +44,7 @@ class DeviceUnderTest {
   Segments ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut,
                           std::span<const std::byte> data);
 
-  // Null where the device is the calling thread.
+  // Null if the device is the calling thread.
   Backend* backend() { return backend_.get(); }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes reductions of random arrays, a JSON object a line: the request, the elements, the partial state
+// Writes reductions of random arrays, one JSON object a line: the request, the elements, the partial state
 // and the value. canonical_order_test.py computes them anew from the specification.
 #include <cstdint>
 #include <iostream>

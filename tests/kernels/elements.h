@@ -23,13 +23,13 @@ enum class Flavour {
   kUnits,     // -1, 0 and 1: products that stay small, many ties, zeros of both signs
   kExtreme,   // the ends of the range, subnormals, infinities, but no NaN
   kBits,      // any bits at all, NaNs of every kind among them
-  kOutliers,  // tame, but one in 300 of any bits: what has a fast way for the usual takes the other now and
-              // then
+  kOutliers,  // tame, but one in 300 has any bits: code with a fast way for the usual case now and then takes
+              // the other
   kFactors,   // 1 and -1, and a few others: products of integers come near the ends of their range
   kTiny,      // finite, at the bottom of the range: subnormals, the smallest normals, zeros of both signs
   kWhole,     // 1 and 2: products of six matrices of them stay exact in float32
 };
-// All that are hard.
+// All flavours that are hard.
 inline constexpr Flavour kFlavours[] = {Flavour::kTame,    Flavour::kWide, Flavour::kUnits,
                                         Flavour::kExtreme, Flavour::kBits, Flavour::kOutliers,
                                         Flavour::kFactors, Flavour::kTiny};
@@ -37,11 +37,11 @@ inline constexpr Flavour kFlavours[] = {Flavour::kTame,    Flavour::kWide, Flavo
 // `count` scalars of the type.
 std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Flavour flavour, Random& random);
 
-// The scalars nearest to numbers of their range; bfloat16: the next one towards zero.
+// The scalars nearest to these numbers of their range; for bfloat16 the next one towards zero.
 std::vector<std::byte> ElementsOf(ElementType type, std::span<const double> numbers);
 
 // Moves tame square matrices near the unit matrix (floats) or to odd determinants (integers), so that long
-// products of them, too, neither vanish nor overflow.
+// products of them neither vanish nor overflow either.
 void MakeUnitLike(ElementType type, std::uint32_t dimension, std::span<std::byte> matrices);
 
 }  // namespace warpfold::kernels

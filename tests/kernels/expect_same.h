@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Comparisons to the bit.
+// Comparisons of all bits.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace warpfold::kernels {
 
-// How many states the range has of operator `op`: one for each node, or one at all; none where it is empty.
+// How many states operator `op` has in this range: one for each node, or one in all; none if the range is
+// empty.
 std::size_t StateCount(const PartialState& state, std::size_t op);
 // One of these, without the padding between operators.
 std::span<const std::byte> OperatorState(const PartialState& state, std::size_t i, std::size_t op);
@@ -27,7 +28,7 @@ void ExpectSame(const PartialState& state, std::size_t op, const reference::Resu
 void ExpectSame(const PartialState& state, const PartialState& expected);
 
 // "int64 -3", "double 0x3ff0000000000000", "uint64 7 at 12", entry after entry, or the reason of an error:
-// equal exactly where the bits are.
+// two texts are equal exactly if the bits are.
 std::string Describe(const absl::StatusOr<OperatorValue>& value);
 
 std::string Hex(std::span<const std::byte> bytes);

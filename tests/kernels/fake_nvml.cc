@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library with the functions of NVIDIA's that we use: one GPU, without power management.
+// A library with those of NVIDIA's functions that we use: one GPU, without power management.
 #include <cstring>
 
 namespace {

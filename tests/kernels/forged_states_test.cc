@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// States that no elements could have written, one kind a row, for every operator that can tell. They are
-// claimed for the first leaf of an array and refused with BAD_STATE. possible_states_test.cc has the borders.
+// States that no elements could have written, one kind a row, for every operator that can recognize them.
+// They are claimed for the first leaf of an array and rejected with BAD_STATE. possible_states_test.cc tests
+// the borders.
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -156,8 +157,8 @@ std::vector<Forged> OfSeveralNumbers() {
   };
 }
 
-// State words: total, best, prefix, suffix, of two words each where elements are integers; begin and end of
-// the best part, end of the prefix, begin of the suffix; 1.
+// Words of the state: total, best, prefix, suffix, of two words each if elements are integers; begin and end
+// of the best part, end of the prefix, begin of the suffix; 1.
 std::vector<Forged> OfSubarrays() {
   return {
       {"the best below the first", "max_subarray_sum", kI32, 3, {5, 0, 4, 0, 5, 0, 5, 0, 0, 3, 3, 0, 1}},
@@ -207,7 +208,7 @@ std::vector<Forged> OfSubarrays() {
   };
 }
 
-// What float32 elements 1, 2 and 3 are described by, but for one thing or two.
+// The state of `describe` for float32 elements 1, 2 and 3, except for one thing or two.
 std::vector<Forged> OfDescribe() {
   const auto key = [](float x) { return std::uint64_t{std::bit_cast<std::uint32_t>(x)}; };
   const auto state = [&](double sum, double mean, std::uint64_t present, std::uint64_t min,

@@ -54,7 +54,7 @@ TEST(GroupTimesTest, NobodySavesUp) {
   EXPECT_TRUE(times.Yields(1)) << "only kMaxBehind of what the other has had counts";
 }
 
-// A group that is there and has nothing done is no competitor.
+// A group that is there but gets nothing done is not a competitor.
 TEST(GroupTimesTest, WhoHasHadNothingLatelyDoesNotCompete) {
   GroupTimes times;
   times.Charge(2, kLittle);

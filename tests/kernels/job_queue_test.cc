@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order in which a pool's threads run tasks, with times that are made up: nothing here depends on a
-// clock.
+// The order in which a pool's threads run tasks, with invented times: nothing here depends on a clock.
 #include "kernels/cpu/job_queue.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +25,7 @@ constexpr std::uint64_t kModest = 2;
 
 class JobQueueTest : public testing::Test {
  protected:
-  // A job each of whose tasks takes so long, whatever the queue expects.
+  // Adds a job each of whose tasks takes this long, whatever the queue expects.
   void Add(std::uint64_t group, const std::string& name, std::size_t tasks, Time task_time,
            Time expected = {}) {
     queue_.Add(group, {.tasks = tasks,
@@ -72,7 +71,7 @@ TEST_F(JobQueueTest, GroupsGetTheSameTime) {
   EXPECT_NEAR(time_[kGreedy] / microseconds(1), time_[kModest] / microseconds(1), 1000);
 }
 
-// Its tasks take longer than what is asked of a batch: the other has its turns for it.
+// Its tasks take longer than a batch should: the other group gets its turns in return.
 TEST_F(JobQueueTest, TimeCountsNotTasks) {
   Add(kGreedy, "slow", 100, std::chrono::milliseconds(10));
   Add(kModest, "fast", 10000, microseconds(10));
@@ -146,7 +145,7 @@ TEST_F(JobQueueTest, AJobWithoutAnEndJustGoes) {
   EXPECT_EQ(queue_.groups(), 0u);
 }
 
-// Between two jobs it has none: it must not lose what it has had, nor get anything for having waited.
+// Between two jobs it has none: it must not lose what it has had, nor gain anything from having waited.
 TEST_F(JobQueueTest, WhoIsAwayForAMomentStartsWhereItWas) {
   Add(kGreedy, "long", 100000, microseconds(100));
   for (int i = 0; i < 50; ++i) {

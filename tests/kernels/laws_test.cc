@@ -3,8 +3,8 @@
 //
 // Every operator of the list, over every element type that it takes, obeys the laws of a monoid.
 //
-// Where combining rounds, laws that rounding breaks are checked on so small whole numbers that floats are
-// exact.
+// If combining rounds, laws that rounding breaks are checked on whole numbers that are small enough for
+// floats to be exact.
 #include <span>
 #include <string>
 #include <vector>
@@ -52,7 +52,7 @@ class LawsTest : public testing::TestWithParam<Algebra> {
     return state;
   }
 
-  // Leaf states of single elements, each element at a place of its own in the leaf.
+  // Leaf states of single elements, each element at a different place in the leaf.
   std::vector<Bytes> RandomLeaves(Flavour flavour, std::size_t count) const {
     Random random(count);
     const std::uint64_t scalars = count * a_.element_bytes / ElementTypeBytes(a_.type);
@@ -65,7 +65,7 @@ class LawsTest : public testing::TestWithParam<Algebra> {
     }
     return leaves;
   }
-  // States of two elements each, where each element is in a leaf of its own.
+  // States of two elements each; each element is in its own leaf.
   std::vector<Bytes> RandomStates(Flavour flavour, std::size_t count) const {
     const std::vector<Bytes> leaves = RandomLeaves(flavour, 2 * count);
     std::vector<Bytes> states;
@@ -82,7 +82,7 @@ TEST_P(LawsTest, IdentityIsNeutral) {
   const Bytes identity = a_.identity(a_.parameters);
   const Bytes leaf_identity = a_.leaf_identity(a_.parameters);
   EXPECT_EQ(Widen(leaf_identity, 4096), identity);
-  // An ordered operator's identity stands for the empty array only, so that exact numbers will do.
+  // An ordered operator's identity stands only for the empty array, so exact numbers are enough.
   for (const Flavour flavour : a_.commutative ? AllFlavours() : ExactFlavours()) {
     for (const Bytes& state : RandomStates(flavour, 100)) {
       ASSERT_EQ(Combine(identity, state), state);
@@ -162,7 +162,7 @@ TEST_P(LawsTest, CombineIsAssociative) {
 }
 
 // An associative operator needs no state at each node, and should say so. A few narrow floats are combined
-// without rounding, so some states are of as many as 2^40.
+// without rounding, so some states have as many as 2^40 elements.
 TEST_P(LawsTest, OthersAreNotAssociative) {
   if (a_.associative) return;
   for (const Flavour flavour : AllFlavours()) {
@@ -201,7 +201,7 @@ TEST_P(LawsTest, SplitEqualsWhole) {
   }
 }
 
-// To combine in a leaf and widen is to widen and combine.
+// Combining in a leaf and then widening is the same as widening and then combining.
 TEST_P(LawsTest, WideningKeepsCombine) {
   for (const Flavour flavour : ExactFlavours()) {
     const std::vector<Bytes> leaves = RandomLeaves(flavour, 200);

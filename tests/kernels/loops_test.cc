@@ -18,7 +18,7 @@
 namespace warpfold::kernels {
 namespace {
 
-// Answers against plain loops: exact unless they are doubles.
+// Results against plain loops: exact unless they are doubles.
 template <class T>
 void CheckAgainstLoops(const std::string& op, ElementType type, const std::vector<T>& array,
                        std::uint64_t ddof = 0) {
@@ -31,12 +31,13 @@ void CheckAgainstLoops(const std::string& op, ElementType type, const std::vecto
   ASSERT_EQ(value.entries.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const bool rounds = value.entries[i].kind == Scalar::Kind::kDouble;
-    // No element passes through more roundings than this; integers are converted, and rounded, once more.
+    // No element passes through more roundings than this; integers are also converted, and rounded, once
+    // more.
     const long double scale = std::max(wanted[i].scale, std::fabs(wanted[i].value));
     const long double error = rounds ? 64 * scale * std::numeric_limits<double>::epsilon() : 0;
     EXPECT_LE(std::fabs(NumberOf(value.entries[i]) - wanted[i].value), error) << "field " << i;
   }
-  if (FloatElement<T>) return;  // sums of floats tie where rounding makes them
+  if (FloatElement<T>) return;  // sums of floats tie if rounding makes them equal
   EXPECT_EQ(value.index, wanted[0].index);
   EXPECT_EQ(value.end_index, wanted[0].end_index);
 }
@@ -69,7 +70,7 @@ TEST(ValuesTest, VarianceAroundALargeMean) {
   std::vector<double> array = RandomArray<double>(kType, kCount, Flavour::kTame);
   for (double& x : array) x += 1e9;
   for (const char* const op : {"variance", "stddev", "describe"}) CheckAgainstLoops(op, kType, array);
-  // As if the mean were not there: sums of squares would have lost all digits.
+  // As if the mean were 0: sums of squares would have lost all digits.
   EXPECT_NEAR(Reduce("variance", kType, array).entries[0].double_value, 1.0, 0.01);
   const std::vector<double> constant(kCount, 1e9);
   EXPECT_EQ(Reduce("variance", kType, constant).entries[0].double_value, 0.0);
@@ -79,7 +80,7 @@ TEST(ValuesTest, AffineCompose) {
   ForEachElementType([]<class T>(ElementType type) {
     if constexpr (IntegerElement<T> && RingElement<T>) {
       std::vector<T> array = RandomArray<T>(type, 2 * kCount, Flavour::kBits);
-      for (std::size_t i = 0; i < array.size(); i += 2) array[i] |= 1;  // or the product is soon zero
+      for (std::size_t i = 0; i < array.size(); i += 2) array[i] |= 1;  // otherwise the product is soon zero
       for (const std::uint64_t modulus : {std::uint64_t{0}, std::uint64_t{1'000'000'007}}) {
         ReductionSpec spec;
         spec.shape = {1, 2};
@@ -101,7 +102,7 @@ TEST(ValuesTest, AffineCompose) {
       std::vector<T> array = RandomArray<T>(type, 2 * kCount, Flavour::kTame);
       long double x = 0;
       for (std::size_t i = 0; i < array.size(); i += 2) {
-        array[i] /= 2;  // every map halves what rounding has done before it
+        array[i] /= 2;  // every map halves the rounding errors before it
         x = array[i] * x + array[i + 1];
       }
       ReductionSpec spec;

@@ -43,7 +43,7 @@ TEST(MatrixLimitsTest, UpTo32RowsAndColumns) {
 
 TEST(MatrixLimitsTest, StatesOfANodeFitTheirLimit) {
   const ElementShape largest = {32, 32};
-  // 16 bytes for each entry of each of them: just as many as there may be.
+  // 16 bytes for each entry of each of them: exactly as many as allowed.
   const ReductionPlan full =
       ReductionPlan::Create(SpecOf({"sum", "mean"}, ElementType::kInt32, largest)).value();
   EXPECT_EQ(full.node_bytes(), kMaxNodeBytes);
@@ -55,7 +55,7 @@ TEST(MatrixLimitsTest, StatesOfANodeFitTheirLimit) {
   EXPECT_THAT(ErrorDetails(status), Contains(Pair("value", "32768")));
 }
 
-// No operator alone is refused for the size of its states.
+// No single operator is rejected because of the size of its states.
 TEST(MatrixLimitsTest, EveryOperatorTakesTheLargestMatrices) {
   int taken = 0;
   for (int family = 0; family < static_cast<int>(OperatorNames().size()); ++family) {

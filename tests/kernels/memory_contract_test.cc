@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract of memory that slots reduce without staging: the same bits as of staged elements, wherever the
-// elements begin.
+// The contract of memory that slots reduce without staging: the bits are the same as for staged elements,
+// wherever the elements begin.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,12 +24,12 @@ namespace warpfold::kernels {
 namespace {
 
 constexpr std::size_t kPoolBytes = std::size_t{4} << 20;
-// Aligned for vectors, for no element, for two-byte elements and far from the start.
+// Aligned for vectors, for no element, for two-byte elements, and far from the start.
 constexpr std::uint64_t kOffsets[] = {0, 1, 6, 512, (std::uint64_t{1} << 20) + 16};
 
 void Store(Slot& slot, const Memory& memory, std::uint64_t offset, std::span<const std::byte> data) {
   while (!data.empty()) {
-    // Not a whole slot: what is behind the bytes must stay as it is.
+    // Not a whole slot: the bytes after these must stay as they are.
     const auto piece = data.first(std::min(data.size(), slot.staging().size() - 7));
     std::memcpy(slot.staging().data(), piece.data(), piece.size());
     ASSERT_TRUE(slot.StartStore(memory, offset, piece.size()).ok());
@@ -100,7 +100,7 @@ TEST_P(MemoryContractTest, BitsAreThoseOfStagedElements) {
 INSTANTIATE_TEST_SUITE_P(Every, MemoryContractTest, testing::ValuesIn(AllSubjects()),
                          [](const auto& subject) { return subject.param.name; });
 
-// What is on the device in scalars goes into one launch, where a slot would need hundreds.
+// One launch takes all scalars on the device; a slot would need hundreds.
 TEST(MemoryContractTest, TakesMuchAtOnce) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr) return;
@@ -135,8 +135,8 @@ struct SharedBytes {
   void* theirs = nullptr;
 };
 
-// Makes one element better and better. That the last of its row is best when it is looked for is as good as
-// impossible then.
+// Makes one element better and better, so that it is practically impossible that the last element of its row
+// is the best one when it is looked for.
 template <class Reduce>
 void WhileSomebodyWrites(float* element, float step, const Reduce& reduce) {
   std::atomic<bool> ends = false;
@@ -152,7 +152,7 @@ void WhileSomebodyWrites(float* element, float step, const Reduce& reduce) {
   writer.join();
 }
 
-// Otherwise the answer would tell of memory that is somebody else's, or reading it would end the process.
+// Otherwise the result would depend on memory that is somebody else's, or reading it would end the process.
 TEST(MemoryContractTest, IndicesOfElementsThatSomebodyChangesAreWithinTheRange) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr) return;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is read of NVIDIA's management library, from one that this test brings. Needs neither CUDA nor a GPU.
+// Values that are read from NVIDIA's management library, here one that this test brings. Needs neither CUDA
+// nor a GPU.
 #include "kernels/cuda/nvml.h"
 
 #include <gtest/gtest.h>

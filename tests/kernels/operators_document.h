@@ -3,7 +3,7 @@
 //
 // The table of docs/operators.md as a test reads it. The environment variable WARPFOLD_DOCS names the folder.
 //
-// A cell is a word, or clauses "scope: word; scope: word", where a scope is a set of element types. To each
+// A cell is a word, or clauses "scope: word; scope: word", where a scope is a set of element types. For each
 // type that the operator takes exactly one word applies, and each word is a check.
 #pragma once
 
@@ -33,10 +33,11 @@ struct OperatorCase {
   ElementType type = ElementType::kInt32;
   ReductionSpec spec;  // over scalars if it takes them, else over its smallest matrices
 
-  // The value over elements nearest to the numbers; over matrices whose entries are all that number.
+  // The value over elements nearest to the numbers; over matrices, all entries of a matrix are the same
+  // number.
   absl::StatusOr<OperatorValue> Value(const std::vector<double>& numbers, bool ignore_nan = false) const;
   std::vector<std::byte> Elements(const std::vector<double>& numbers) const;
-  // The same as text, equal exactly where the bits are: expect_same.h.
+  // The same as text; two texts are equal exactly if the bits are: expect_same.h.
   std::string Answer(const std::vector<double>& numbers, bool ignore_nan = false) const;
 };
 
@@ -45,7 +46,7 @@ void ForEachOperator(const std::function<void(const OperatorCase&, const Documen
 
 using WordCheck = std::function<void(const std::string& word, const OperatorCase&)>;
 
-// Checks each cell's word for each element type. Fails where no word applies, or several, and where a clause
+// Checks each cell's word for each element type. Fails if no word applies, or several, and if a clause
 // applies to no type.
 void CheckColumn(const std::string& title, const WordCheck& check);
 // The same for a column about what only floats have: operators without floats have "-" there.

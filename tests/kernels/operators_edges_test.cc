@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The columns of docs/operators.md about NaN, infinities and signed zeros against the code.
+// Compares the columns of docs/operators.md about NaN, infinities and signed zeros with the code.
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -23,13 +23,13 @@ using Doubles = std::vector<double>;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// As Answer has a double, `entries` times.
+// A double in the form in which Answer has it, `entries` times.
 std::string Text(double x, std::size_t entries = 1) {
   const std::string one = absl::StrCat("double 0x", absl::Hex(BitCast<std::uint64_t>(x), absl::kZeroPad16));
   return absl::StrJoin(std::vector<std::string>(entries, one), " ");
 }
 
-// Every entry of the answer is x, to the bit.
+// Every entry of the result is x, to the bit.
 void ExpectAll(double x, const OperatorCase& c, const Doubles& array, bool ignore_nan = false) {
   const absl::StatusOr<OperatorValue> value = c.Value(array, ignore_nan);
   ASSERT_TRUE(value.ok()) << value.status();
@@ -42,7 +42,8 @@ void ExpectSameAnswer(const OperatorCase& c, const Doubles& a, const Doubles& b,
   EXPECT_EQ(c.Answer(a, ignore_nan), c.Answer(b, ignore_nan));
 }
 
-// Each field as the operator of its name has it; count, of which there is none, by counting.
+// Each field is as the operator of its name has it; `count`, for which there is no operator, is found by
+// counting.
 void CheckFields(const OperatorCase& c) {
   const std::vector<Doubles> arrays = {{1},
                                        {1, 2, 0.5},
@@ -83,7 +84,7 @@ void CheckFields(const OperatorCase& c) {
   }
 }
 
-// Over x and 1, in either order, the answer is one of the two unchanged, and always the one at the same
+// Over x and 1, in either order, the result is one of the two unchanged, and always the one at the same
 // place.
 void CheckAnyElement(const OperatorCase& c, double x) {
   const bool x_first = c.Answer({x, 1}) == Text(x);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The column "exactness" of docs/operators.md against the code.
+// Compares the column "exactness" of docs/operators.md with the code.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t kModulus = 1'000'003;
 
-// a b + c as an entry of a product has it: floats fuse.
+// a b + c as computed for an entry of a product: floats fuse.
 template <class R>
 R AddTerm(R a, R b, R c) {
   if constexpr (std::is_floating_point_v<R>) {
@@ -108,7 +108,7 @@ void CheckWhole(const OperatorCase& c) {
   });
 }
 
-// Operators of which some answer was not exact: a word that says so has to be true.
+// Operators of which some result was not exact: a word that claims inexactness has to be true.
 std::set<std::string>* Inexact() {
   static auto* const names = new std::set<std::string>;
   return names;
@@ -116,7 +116,7 @@ std::set<std::string>* Inexact() {
 
 using Tolerance = std::function<long double(const PlainValue&)>;
 
-// Random arrays of 1 to `longest` elements: the answer is off by at most tolerance(plain value).
+// Random arrays of 1 to `longest` elements: the result is off by at most tolerance(plain value).
 void CheckAgainstLoops(const OperatorCase& c, Flavour flavour, std::uint64_t longest,
                        const Tolerance& tolerance) {
   Random random;
@@ -135,14 +135,14 @@ void CheckAgainstLoops(const OperatorCase& c, Flavour flavour, std::uint64_t lon
       ASSERT_LE(std::fabs(got - wanted[field].value), tolerance(wanted[field]))
           << "of " << count << " elements, field " << field;
     }
-    // Sums of floats tie where rounding makes them.
+    // Sums of floats tie if rounding makes them equal.
     if (IsFloat(c.type) && c.name == "max_subarray_sum") continue;
     EXPECT_EQ(value->index, wanted[0].index);
     EXPECT_EQ(value->end_index, wanted[0].end_index);
   }
 }
 
-// Checks arrays that are too short to overflow, of every flavour for which there are such arrays.
+// Checks arrays that are too short to overflow, of every flavour for which such arrays exist.
 Vocabulary::Check Within(Tolerance tolerance, bool of_any_size = false) {
   return [=](const OperatorCase& c) {
     const bool product = c.name == "product";

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which options an operator's entry says that it follows, against what its functions do, for every operator
-// and element type; and the refusals that ask the entries.
+// Compares the options that an operator's entry claims to follow with what its functions do, for every
+// operator and element type; also the refusals that use the entries.
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -31,7 +31,7 @@ Bytes StateOf(const ReductionPlan& reduction, std::span<const std::byte> element
   return {bytes.begin(), bytes.end()};
 }
 
-// The results of two adjacent states, by the operator with these parameters.
+// The results of two adjacent states, computed by the operator with these parameters.
 std::string Results(const BoundOperator& op, const OperatorParameters& parameters, const Bytes& a,
                     const Bytes& b) {
   Bytes both(a.size());
@@ -47,7 +47,7 @@ std::string Results(const BoundOperator& op, const OperatorParameters& parameter
   return text;
 }
 
-// Whether any of many states have other results with these parameters than without.
+// Whether any of many states has other results with these parameters than without.
 bool ChangeResults(const OperatorParameters& parameters, const ReductionPlan& reduction) {
   Random random;
   const BoundOperator& op = reduction.operators()[0];
@@ -61,7 +61,7 @@ bool ChangeResults(const OperatorParameters& parameters, const ReductionPlan& re
   return false;
 }
 
-// The case's reduction, and that of matrices too large for an operator that knows their dimension.
+// The case's reduction, and one of matrices that are too large for an operator that knows their dimension.
 std::vector<ReductionPlan> ReductionsOf(const OperatorCase& c) {
   std::vector<ReductionPlan> reductions = {ReductionPlan::Create(c.spec).value()};
   ReductionSpec large = c.spec;
@@ -80,7 +80,7 @@ TEST(OperatorOptionsTest, ModulusAndDdofChangeTheResultsOfThoseThatTakeThem) {
   });
 }
 
-// Whether an array of ever the same element, doubled often enough, overflows.
+// Whether an array of equal elements, doubled often enough, overflows.
 bool Overflows(const OperatorParameters& parameters, const ReductionPlan& reduction,
                std::span<const std::byte> element) {
   const BoundOperator& op = reduction.operators()[0];
@@ -149,7 +149,7 @@ std::string RefusalOf(const ReductionSpec& spec) {
   return std::string(status.message());
 }
 
-// One operator that takes a parameter is enough; one that does not follow a policy is, too.
+// One operator that takes a parameter is enough, and so is one that does not follow a policy.
 TEST(OperatorOptionsTest, RefusalsNameTheOperators) {
   ReductionSpec spec = SpecOf({"sum"}, ElementType::kInt32);
   spec.ddof = 1;
@@ -179,7 +179,7 @@ TEST(OperatorOptionsTest, RefusalsNameTheOperators) {
   EXPECT_EQ(RefusalOf(spec), "");
 }
 
-// Those of integers wrap; what is modulo a number has no overflow, and floats report none.
+// Those of integers wrap; results modulo a number have no overflow, and floats report none.
 TEST(OperatorOptionsTest, AnOverflowThatNobodyReportsCannotBeAskedFor) {
   for (ReductionSpec spec : {SpecOf({"matrix_product"}, ElementType::kInt32, {2, 2}),
                              SpecOf({"affine_compose"}, ElementType::kInt32, {1, 2})}) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The columns "overflow" and "ties" of docs/operators.md against the code. Arrays too long to be built come
-// from combining a state with itself: 60 times, to nearly the longest array that there may be.
+// Compares the columns "overflow" and "ties" of docs/operators.md with the code. Arrays that are too long to
+// be built come from combining a state with itself: 60 times, to nearly the longest array that is allowed.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -26,7 +26,7 @@ namespace {
 using Error = Outcome::Error;
 constexpr int kDoublings = 60;
 
-// An array of ever the same few elements, as one state.
+// An array that repeats the same few elements, as one state.
 class Repeated {
  public:
   Repeated(const OperatorCase& c, std::span<const std::byte> elements, bool wrap = false)
@@ -50,7 +50,7 @@ class Repeated {
   }
   void Double() { Append(Repeated(*this)); }
 
-  // The first entry; of several fields the one that can overflow.
+  // The first entry; if there are several fields, the one that can overflow.
   Outcome Finish() const { return FinishEntry(result_); }
   Outcome FinishEntry(std::uint32_t i) const {
     return op_.entry->finish(op_.parameters, state_.data(), count_, i);
@@ -109,7 +109,7 @@ void CheckToInfinity(const OperatorCase& c) {
   const double large = LargestFinite(c.type);
   EXPECT_EQ(c.Value({large, large}).value().entries[0].double_value, HUGE_VAL);
   for (Repeated array : Extremes(c)) {
-    for (int i = 0; i < kDoublings; ++i, array.Double()) EXPECT_GT(array.Value(), 0);  // and so not NaN
+    for (int i = 0; i < kDoublings; ++i, array.Double()) EXPECT_GT(array.Value(), 0);  // and so it is not NaN
     EXPECT_EQ(array.Value(), HUGE_VAL);
   }
 }
@@ -150,13 +150,13 @@ void CheckToInfinityOrNan(const OperatorCase& c) {
   EXPECT_TRUE(std::isnan(both.Value()) || std::isnan(vanishing.Value()));
 }
 
-// What an array's result becomes when the array is appended to itself, in any integers.
+// What an array's result becomes when the array is appended to itself, in unbounded integers.
 Uint128 Twice(Uint128 x) { return x + x; }
 Uint128 Squared(Uint128 x) { return x * x; }
 using Step = Uint128 (*)(Uint128);
 
-// Doubles an array, from its result on, and compares with the exact value and with the wrapped one. `wraps`:
-// the operator heeds the option. Whether the array has overflown.
+// Doubles an array, starting from its result, and compares with the exact value and with the wrapped one.
+// `wraps`: the operator heeds the option. Returns whether the array has overflown.
 bool CheckIntegers(const OperatorCase& c, const std::vector<double>& elements, Step step, bool wraps) {
   const bool is_signed = IsSigned(c.type);
   const Int128 largest = is_signed ? std::numeric_limits<std::int64_t>::max() : ~std::uint64_t{0};

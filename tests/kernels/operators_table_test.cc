@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of docs/operators.md against the code: elements, identities, results, order. Its
-// other columns are in operators_exactness_test.cc and operators_edges_test.cc.
+// Compares the table of docs/operators.md with the code: elements, identities, results, order. Its other
+// columns are in operators_exactness_test.cc and operators_edges_test.cc.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -126,7 +126,7 @@ TEST(OperatorsDocumentTest, ColumnIdentity) {
     Bytes identity(op.state_bytes);
     op.entry->identity(op.parameters, 1, identity.data());
     for (const Flavour flavour : kFlavours) {
-      // Ordered operators never combine it: 0 x inf, of which it is made, is no number.
+      // Ordered operators never combine it: it is made of 0 x inf, which is not a number.
       if (!op.entry->commutative && IsFloat(c.type) && flavour != Flavour::kTame) continue;
       const Bytes state = RandomState(c, reduction, flavour, random);
       EXPECT_EQ(Combined(op, identity, state), state);
@@ -137,7 +137,7 @@ TEST(OperatorsDocumentTest, ColumnIdentity) {
       const auto finish = [&](std::uint64_t count) {
         return op.entry->finish(op.parameters, identity.data(), count, i).value;
       };
-      // A sum of no floats is another zero than the identity.
+      // The sum of no floats is a different zero than the identity.
       value.push_back(finish(finish(0).kind == Scalar::Kind::kDouble ? 1 : 0));
     }
     ExpectWord(value, word, c.type);

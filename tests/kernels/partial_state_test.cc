@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Partial states: their nodes, their way over the wire, and what is refused.
+// Partial states: their nodes, their transfer, and which states are rejected.
 #include "kernels/partial_state.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ PartialState Range(const ReductionSpec& spec, std::uint64_t first, std::uint64_t
   return ReduceOnHost(PlanOf(spec), first, data);
 }
 
-// What arrives of a state that was sent.
+// The state that arrives when this one is sent.
 absl::StatusOr<PartialState> Sent(const PartialState& state) {
   const ReductionPlan& reduction = state.reduction();
   const std::size_t by_node = reduction.by_node_bytes();
@@ -111,7 +111,7 @@ TEST(PartialStateTest, SurvivesTheWire) {
   }
 }
 
-// A rule of what is possible must not refuse what operators write, of any elements, merged or not.
+// A rule about what is possible must not reject what operators write, for any elements, merged or not.
 TEST(PartialStateTest, WhatAnyElementsGiveIsPossible) {
   Random random;
   for (const Subject& subject : AllSubjects()) {
@@ -168,7 +168,7 @@ TEST(PartialStateTest, AssociativeOperatorsHaveOneStateBesideThoseOfNodes) {
   EXPECT_TRUE(operators[1].by_node);
   EXPECT_FALSE(operators[2].by_node);
   EXPECT_TRUE(operators[3].by_node);
-  // Those at nodes come first.
+  // The states at nodes come first.
   EXPECT_EQ(reduction.by_node_bytes(), 32u);
   EXPECT_EQ(operators[3].state_offset, 16u);
   EXPECT_EQ(operators[0].state_offset, 32u);
@@ -309,8 +309,8 @@ TEST(AppendTest, RefusesOtherReductions) {
   ExpectBadState(residues.Append(Range(product, kLeaf, 1)));
 }
 
-// Any bytes are refused, or are a state: the worst that they may do is to give a wrong value to the one who
-// sent them.
+// Any bytes are rejected, or are a state: the worst that they may do is to give a wrong value to the client
+// that sent them.
 TEST(PartialStateTest, AnyBytesAreHandled) {
   Random random;
   int refused = 0;

@@ -34,7 +34,7 @@ long double Magnitudes(const Numbers& array) {
 long double Squares(const Numbers& array) {
   return SumOver(array, [](long double x) { return x * x; });
 }
-// In 113 bits: more than sums of elements of like magnitudes have.
+// Computed in 113 bits: more than sums of elements of like magnitudes have.
 long double ExactSum(const Numbers& array) {
   __extension__ __float128 sum = 0;
   for (const long double x : array) sum += x;
@@ -52,7 +52,7 @@ PlainValue Variance(const Numbers& array, std::uint64_t ddof) {
   const long double mean = Mean(array);
   const long double deviations = SumOver(array, [mean](long double x) { return (x - mean) * (x - mean); });
   const long double variance = deviations / static_cast<long double>(array.size() - ddof);
-  // The deviations are as good as the mean that they are measured from.
+  // The deviations are as accurate as the mean from which they are measured.
   const long double from_mean = std::fabs(mean) * std::sqrt(variance) + kEpsilon * mean * mean;
   return {.value = variance, .scale = variance + from_mean};
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// States from elsewhere that no elements can give: forged for every rule that an operator has, beside the
-// outermost ones that elements do give.
+// States from elsewhere that no elements can give: for every rule that an operator has, one is forged, beside
+// the outermost states that elements do give.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -21,7 +21,7 @@ namespace warpfold::kernels {
 namespace {
 
 constexpr std::uint64_t kCount = 3;
-constexpr std::uint64_t kFirst = 1024;  // the second leaf's, of elements of 4 bytes
+constexpr std::uint64_t kFirst = 1024;  // of the second leaf, with elements of 4 bytes
 constexpr std::uint64_t kEnd = kFirst + kCount;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -38,7 +38,7 @@ ReductionSpec Ignoring(ReductionSpec spec) {
   return spec;
 }
 
-// What becomes of the claim that the first kCount elements of the second leaf have this state.
+// The result of the claim that the first kCount elements of the second leaf have this state.
 template <class State>
 absl::Status Claim(const ReductionSpec& spec, const State& state) {
   const ReductionPlan reduction = ReductionPlan::Create(spec).value();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which sums and sums of squares integers can have: whatever elements give is taken, up to the longest array,
-// and what is one step beyond the most that they give is refused.
+// Which sums and sums of squares integers can have: all that elements give are accepted, up to the longest
+// array, and one step beyond the most that they give is rejected.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -48,7 +48,7 @@ class PowerSumsTest : public testing::Test {
            Describing{}.IsPossible(state, 0, count);
   }
 
-  // Elements at random from a part of the type's values: all, few, or those near its ends.
+  // Random elements from a part of the type's values: all, few, or those near its ends.
   std::vector<T> Elements() {
     std::vector<T> elements(1 + random_() % 9);
     const std::uint64_t kind = random_() % 4;
@@ -73,7 +73,7 @@ TYPED_TEST(PowerSumsTest, WhateverElementsGiveIsTaken) {
   for (int round = 0; round < 20'000; ++round) {
     const std::vector<TypeParam> elements = this->Elements();
     auto state = this->Of(elements);
-    // The same elements again and again, until there are as many as the longest array has.
+    // The same elements are repeated until there are as many as the longest array has.
     for (std::uint64_t count = elements.size(); count <= kMaxElements<TypeParam>; count *= 2) {
       ASSERT_TRUE(this->IsPossible(state, count)) << count << " elements of round " << round;
       if (count > kMaxElements<TypeParam> / 2) break;
@@ -82,7 +82,7 @@ TYPED_TEST(PowerSumsTest, WhateverElementsGiveIsTaken) {
   }
 }
 
-// All but one are the least or the greatest: no others of this sum have larger squares.
+// All but one are the least or the greatest: no others with this sum have larger squares.
 TYPED_TEST(PowerSumsTest, MoreThanTheMostIsRefused) {
   for (int round = 0; round < 2'000; ++round) {
     std::vector<TypeParam> elements = {this->Element(this->random_())};

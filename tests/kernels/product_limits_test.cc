@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products of integers on both sides of 2^64. Those of 32 and 64 bits come so near to it that the float that
-// goes along with them does not know on which side they are.
+// accompanies them cannot tell on which side they are.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -76,7 +76,7 @@ class ProductLimitsTest : public testing::Test {
     const std::uint64_t largest_factor = std::min(kLargest, 1 + UpTo(20));
     std::vector<T> factors;
     std::uint64_t product = 1;
-    // Up to where one more element takes the product to 2^64.
+    // Up to the point at which one more element takes the product to 2^64.
     while (kMost / product > kLargest || (sizeof(T) == 8 && factors.size() < UpTo(30))) {
       const std::uint64_t factor = UpTo(largest_factor);
       if (kMost / product < factor) break;
@@ -117,7 +117,7 @@ TYPED_TEST(ProductLimitsTest, BothSidesOfTwoToThe64) {
   EXPECT_GT(arrays, 2000);
 }
 
-// The same among ones, in leaves that are full, or nearly.
+// The same factors among ones, in leaves that are full, or nearly.
 TYPED_TEST(ProductLimitsTest, OnTheDevice) {
   using T = TypeParam;
   ReductionSpec spec;
@@ -143,7 +143,7 @@ TYPED_TEST(ProductLimitsTest, OnTheDevice) {
   EXPECT_GT(arrays, 6);
 }
 
-// Far beyond what a float holds, with and without an element that is 0.
+// Far beyond the range of a float, with and without an element that is 0.
 TYPED_TEST(ProductLimitsTest, BeyondFloats) {
   using T = TypeParam;
   for (const std::size_t count : {1, 2, 3, 40, 300, 4096}) {

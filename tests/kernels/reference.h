@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The canonical order, slowly: docs/canonical-order.md sentence by sentence, as recursions over the
-// operators' own functions. The oracle for bits. Shares nothing with the backends but the operators; its
-// constants are its own, so that a change of the geometry is caught.
+// operators' own functions. This is the oracle for bits. It shares nothing with the backends except the
+// operators; it has its own constants, so that a change of the geometry is caught.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace warpfold::kernels::reference {
 struct Result {
   std::vector<NodePosition> nodes;
   std::vector<std::vector<std::byte>> states;  // of the nodes, in order
-  std::vector<std::byte> range_state;          // of the smallest node that holds all
+  std::vector<std::byte> range_state;          // of the smallest node that holds everything
   std::vector<Outcome> outcomes;               // one per entry of the element's shape
 };
 
@@ -116,7 +116,7 @@ class Tree {
     return state;
   }
 
-  // Ordered operators: runs [run, run + count) of the leaf, in halves; none if none exists.
+  // Ordered operators: runs [run, run + count) of the leaf, in halves; nothing if none exists.
   std::optional<LeafState> Runs(std::uint64_t begin, std::uint64_t run, std::uint64_t count) const {
     const std::uint64_t elements = leaf_ / NumberOfRuns();
     if (begin + run * elements >= end_) return std::nullopt;
@@ -169,7 +169,7 @@ class Tree {
     }
     return columns[0];
   }
-  // The column's elements from the first row to the last; the identity where there is none.
+  // The column's elements from the first row to the last; the identity if there are none.
   template <class S, class Lift, class Combine>
   S Column(std::uint64_t begin, std::uint32_t column, const S& identity, Lift lift, Combine combine) const {
     S state = identity;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic modulo m without divisions, against the compiler's division.
+// Arithmetic modulo m without divisions, compared with the compiler's division.
 #include "kernels/operators/residue.h"
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class ResidueTest : public testing::Test {
   static constexpr Word kLargest = std::numeric_limits<Word>::max();
   static constexpr Word kHalf = kLargest / 2 + 1;
 
-  // Small and large ones, powers of two, both sides of where Congruences' bounds meet, and those that are the
-  // only multiple of themselves in a Word.
+  // Small and large moduli, powers of two, both sides of the point where Congruences' bounds meet, and those
+  // that are their own only multiple in a Word.
   std::vector<Word> Moduli() {
     std::vector<Word> moduli = {2,     3,         4,          5,          63,         64,
                                 65,    998244353, 2147483647, 2147483649, 4294967295, kHalf - 1,
@@ -35,7 +35,7 @@ class ResidueTest : public testing::Test {
     return moduli;
   }
 
-  // Often the largest there are: sums of their products need every carry.
+  // Often the largest words there are: sums of their products need every carry.
   Word AnyWord() {
     const std::uint64_t bits = random_();
     return bits % 3 == 0 ? kLargest - static_cast<Word>(random_() % 3)
@@ -48,7 +48,7 @@ class ResidueTest : public testing::Test {
 using Words = testing::Types<std::uint32_t, std::uint64_t>;
 TYPED_TEST_SUITE(ResidueTest, Words);
 
-// Residues of numbers next to multiples of the modulus, where a quotient is easily wrong by one.
+// Residues of numbers next to multiples of the modulus, for which a quotient is easily wrong by one.
 TYPED_TEST(ResidueTest, OfWords) {
   using Word = TypeParam;
   for (const Word modulus : this->Moduli()) {
@@ -92,7 +92,7 @@ TYPED_TEST(ResidueTest, SumsOfProducts) {
   }
 }
 
-// All but full below the carry, which is what adding the carry's residue must not overflow.
+// All but full below the carry; adding the carry's residue must not overflow this.
 TYPED_TEST(ResidueTest, FullSumsOfProducts) {
   using Word = TypeParam;
   for (const Word modulus : this->Moduli()) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operators that share their kernels with those over another type (SameBytes): from the same bytes both must
-// make the same bytes.
+// Operators that share their kernels with those over another type (SameBytes): both must make the same bytes
+// from the same bytes.
 #include <cstdint>
 #include <cstring>
 #include <set>
@@ -84,7 +84,7 @@ void CheckFamily(ScalarFamily<Family>, std::set<std::string>* shared) {
     check.template operator()<T, true>();
   });
 }
-// Those over matrices share no kernels.
+// Operators over matrices share no kernels.
 template <class Family>
 void CheckFamily(Family, std::set<std::string>*) {}
 

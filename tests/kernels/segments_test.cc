@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every backend owes of segments: for every operator over scalars and every cut, the bits of one
-// reduction for each segment. device_under_test.h says which device is tested.
+// The contract of every backend for segments: for every operator over scalars and every cut, they have the
+// bits of one reduction for each segment. device_under_test.h says which device is tested.
 #include "kernels/segments.h"
 
 #include <algorithm>
@@ -72,7 +72,8 @@ std::string Text(const std::vector<std::uint64_t>& row, const std::vector<Outcom
   return text;
 }
 
-// Cuts the data as `lengths` says and compares each segment's results; `alike`: all lengths are the same.
+// Cuts the data according to `lengths` and compares each segment's results; `alike`: all lengths are the
+// same.
 void Check(const ReductionPlan& reduction, const std::vector<std::uint64_t>& lengths, bool alike,
            std::span<const std::byte> data) {
   SegmentCut cut{.segment_count = lengths.size()};
@@ -126,7 +127,7 @@ std::vector<std::uint64_t> Boundaries(const ReductionPlan& reduction) {
     for (const std::uint64_t length : {edge - 1, edge, edge + 1}) lengths.push_back(length);
   }
   lengths.push_back(33 * leaf + 7);
-  if (!SmallScale()) lengths.push_back(130 * leaf - 1);  // above what the CPU gives to one task
+  if (!SmallScale()) lengths.push_back(130 * leaf - 1);  // more than the CPU gives to one task
   return lengths;
 }
 
@@ -155,7 +156,7 @@ TEST_P(SegmentsTest, OfOneLength) {
 INSTANTIATE_TEST_SUITE_P(Every, SegmentsTest, testing::ValuesIn(OverScalars()),
                          [](const auto& subject) { return subject.param.name; });
 
-// More segments than a Start takes, some of them longer than what a warp or a task takes.
+// More segments than a Start takes; some are longer than what a warp or a task takes.
 TEST(SegmentsOfManyTest, AMillionTinyOnes) {
   Random random(7);
   for (const Subject& subject : OverScalars()) {

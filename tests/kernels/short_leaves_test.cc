@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU's loops, of every instruction set that this machine has, at every place where a vector may begin
+// The CPU's loops, with every instruction set that this machine has, at every place where a vector may begin
 // or end: leaves of any length, at any address. The contract suite has the longer arrays.
 #include <algorithm>
 #include <cstddef>
@@ -24,12 +24,12 @@ namespace {
 
 class ShortLeavesTest : public testing::TestWithParam<Subject> {
  protected:
-  // `count` elements, `offset` bytes behind the start of a cache line, up to the end of what is allocated.
+  // `count` elements, `offset` bytes after the start of a cache line, up to the end of what is allocated.
   void Check(std::uint64_t count, std::size_t offset, Flavour flavour) {
     SCOPED_TRACE(testing::Message() << count << " elements at offset " << offset);
     const std::vector<std::byte> elements =
         RandomElements(GetParam().spec.element_type, count, flavour, random_);
-    // Not std::aligned_alloc, whose sizes are multiples of the alignment: nothing lies behind the elements.
+    // Not std::aligned_alloc, whose sizes are multiples of the alignment: nothing may lie after the elements.
     void* address = nullptr;
     ASSERT_EQ(posix_memalign(&address, kLineBytes, offset + elements.size()), 0);
     const std::unique_ptr<void, void (*)(void*)> memory(address, std::free);
@@ -49,7 +49,8 @@ class ShortLeavesTest : public testing::TestWithParam<Subject> {
 };
 
 TEST_P(ShortLeavesTest, OfEveryLength) {
-  // If few lengths are tested, all short ones are: vectors end anywhere in them, so they go wrong first.
+  // If few lengths are tested, all short ones are among them: vectors end anywhere in them, so they go wrong
+  // first.
   constexpr std::uint64_t kShort = 70;
   const std::uint64_t step = SmallScale() ? 61 : 1;
   std::size_t turn = 0;
@@ -69,7 +70,7 @@ TEST_P(ShortLeavesTest, AtEveryAddress) {
 std::vector<Subject> OverScalars() {
   std::vector<Subject> subjects = AllSubjects();
   std::erase_if(subjects, [](const Subject& subject) {
-    return subject.spec.shape.is_matrix() || subject.spec.wrap_overflow;  // what only finishes otherwise
+    return subject.spec.shape.is_matrix() || subject.spec.wrap_overflow;  // these only finish differently
   });
   return subjects;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys of max_subarray_sum within a leaf, against a search through all parts of it.
+// The keys of max_subarray_sum within a leaf, compared with a search through all parts of it.
 #include "kernels/operators/subarray_keys.h"
 
 #include <concepts>
@@ -87,10 +87,10 @@ class SubarrayKeysTest : public testing::Test {
     return keys;
   }
 
-  // The answer by definition: a search through all parts, which keeps the first one of equal sums.
+  // The result by definition: a search through all parts, which keeps the first of equal sums.
   static State Searched(const Elements& elements, std::uint32_t base) {
     const std::uint64_t count = elements.size();
-    std::vector<Int128> before = {0};  // the sum of so many elements
+    std::vector<Int128> before = {0};  // the sum of this many elements
     for (const T x : elements) before.push_back(before.back() + ValueOf(x));
     Part best{ValueOf(elements[0]), 0, 1};
     for (std::uint64_t begin = 0; begin < count; ++begin) {
@@ -119,7 +119,7 @@ class SubarrayKeysTest : public testing::Test {
   static std::vector<std::uint64_t> Words(const State& state) {
     return {std::begin(state.words), std::end(state.words)};
   }
-  // As this machine keeps them.
+  // The form in which this machine keeps them.
   State Widened(const Keys& keys) const {
     return op_.Widen({keys.total, keys.best, keys.prefix, keys.suffix}, kFirst);
   }
@@ -133,7 +133,7 @@ class SubarrayKeysTest : public testing::Test {
   std::mt19937_64 random_;
 };
 
-// Of 64 bits also as a GPU keeps them.
+// For 64 bits also the form in which a GPU keeps them.
 using AllKeys =
     testing::Types<SubarrayKeys<std::int8_t>, SubarrayKeys<std::uint8_t>, SubarrayKeys<std::int16_t>,
                    SubarrayKeys<std::uint16_t>, SubarrayKeys<std::int32_t>, SubarrayKeys<std::uint32_t>,
@@ -156,7 +156,7 @@ TYPED_TEST(SubarrayKeysTest, FullLeaves) {
   }
 }
 
-// The largest sums that there are, and all of one kind.
+// The largest sums there are; all elements are equal.
 TYPED_TEST(SubarrayKeysTest, FullLeavesOfOneElement) {
   for (const auto x : {this->Smallest(), this->Largest(), this->Element(0), this->Element(-1)}) {
     typename TestFixture::Elements elements(this->kLeaf, x);

@@ -20,9 +20,9 @@ namespace warpfold::kernels {
 // One operator over one element type and shape, with one choice of options.
 struct Subject {
   std::string name;    // of letters, digits and underscores
-  ReductionSpec spec;  // of this operator alone
+  ReductionSpec spec;  // of only this operator
   bool commutative = false;
-  // What the canonical order makes of elements first, first + 1, ...
+  // What the canonical order yields for elements first, first + 1, ...
   reference::Result (*reference)(const OperatorParameters& parameters, ElementShape shape,
                                  std::uint64_t first, std::span<const std::byte> data) = nullptr;
 

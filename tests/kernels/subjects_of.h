@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The subjects of one family. cmake generates one source file per family that instantiates this.
+// The subjects of one family. CMake generates one source file per family that instantiates this.
 #pragma once
 
 #include <concepts>

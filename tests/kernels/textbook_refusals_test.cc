@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of the textbook needs no GPU: names, what each algorithm refuses, and states that are not canonical.
+// The parts of the textbook that need no GPU: names, what each algorithm rejects, and states that are not
+// canonical.
 #include <cstdint>
 #include <set>
 #include <string>
@@ -58,7 +59,7 @@ bool IsOfServedType(const ReductionSpec& spec) {
          spec.element_type == ElementType::kFloat32 || spec.element_type == ElementType::kFloat64;
 }
 
-// Every subject: served, or refused for the one reason that there is.
+// Every subject is served, or rejected for the only possible reason.
 TEST(AlgorithmTest, ServesFourOperatorsOverFourTypes) {
   int served_count = 0;
   for (int i = 1; i < kAlgorithmCount; ++i) {
@@ -82,8 +83,8 @@ TEST(AlgorithmTest, ServesFourOperatorsOverFourTypes) {
                   testing::Contains(testing::Pair("algorithm", AlgorithmName(spec.algorithm))));
     }
   }
-  // Sums by 19 algorithms, extrema by 15 and products by seven, over four types; wrapped and with a modulus,
-  // too.
+  // Sums with 19 algorithms, extrema with 15 and products with seven, over four types; also wrapped and with
+  // a modulus.
   EXPECT_GE(served_count, 4 * (19 + 2 * 15 + 7));
 }
 
@@ -118,7 +119,7 @@ TEST(AlgorithmTest, TheCpuHasNone) {
   for (int i = 1; i < kAlgorithmCount; ++i) EXPECT_FALSE(backend->Supports(static_cast<Algorithm>(i)));
 }
 
-// The states of sections, as a device would answer them, made by the host.
+// The states of sections, as a device would return them, made by the host.
 PartialState StateOf(const ReductionPlan& reduction, std::uint64_t first, std::span<const std::byte> data) {
   return ReduceOnHost(reduction, first, data);
 }

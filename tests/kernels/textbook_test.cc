@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every algorithm of the textbook on every operator and element type that it serves, at the sizes where
-// blocks and warps begin and end, against the canonical reduction on the CPU: exact operators answer the
-// same, rounding ones within a bound. Skipped on a device that has no algorithms (WARPFOLD_TEST_DEVICE, see
-// device_under_test.h).
+// Every algorithm of the textbook with every operator and element type that it serves, at the sizes at which
+// blocks and warps begin and end, compared with the canonical reduction on the CPU: exact operators return
+// the same, rounding ones stay within a bound. Skipped on a device that has no algorithms
+// (WARPFOLD_TEST_DEVICE, see device_under_test.h).
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -43,7 +43,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << AlgorithmName(c.algorithm) << " of " << c.subject.name;
 }
 
-// All that ReductionPlan::Create takes; textbook_refusals_test.cc says what that must be.
+// All that ReductionPlan::Create accepts; textbook_refusals_test.cc says which these must be.
 const std::vector<Case>& AllCases() {
   static const auto* const all = [] {
     auto* cases = new std::vector<Case>;
@@ -100,7 +100,7 @@ std::uint64_t LongestArray(const ReductionSpec& spec) {
   return spec.shape.is_matrix() ? 4097 + 200000 / spec.shape.entries() : (1 << 20) + 3;
 }
 
-// The longest array of that flavour; tests take prefixes of it. Made once for all algorithms.
+// The longest array of that flavour; tests use prefixes of it. Made once for all algorithms.
 std::span<const std::byte> Array(const Subject& subject, Flavour flavour) {
   static auto* const arrays = new std::map<std::string, std::vector<std::byte>>;
   std::vector<std::byte>& array = (*arrays)[subject.name + std::to_string(static_cast<int>(flavour))];
@@ -150,8 +150,8 @@ class TextbookTest : public testing::TestWithParam<Case> {
     const double expected = ReduceOnHost(canonical_, 0, data).Finish(0).value().entries[0].double_value;
     double magnitude = 0;
     for (std::uint64_t i = 0; i < count; ++i) magnitude += std::fabs(FloatAt(GetParam().spec(), data, i));
-    // Each addition rounds by at most 2^-53 of the magnitudes that it adds. An element goes through fewer
-    // than (n + 1) / 2 of them in either order, for which n - 1 would be the bound if both were loops.
+    // Each addition rounds by at most 2^-53 of the magnitudes that it adds. In either order an element goes
+    // through fewer than (n + 1) / 2 additions; if both orders were loops, the bound for that would be n - 1.
     const double bound = static_cast<double>(count + 1) * std::ldexp(1.0, -53) * magnitude;
     ASSERT_NEAR(value, expected, bound) << count << " elements of flavour " << static_cast<int>(flavour);
   }
@@ -208,8 +208,8 @@ const std::vector<Case>& ExactCases() {
   return *exact;
 }
 
-// One workspace serves launches of all algorithms and sizes, one after the other; canonical ones, whose
-// ticket is the same, among them.
+// One workspace serves launches of all algorithms and sizes, one after the other, including canonical ones,
+// which use the same ticket.
 TEST(TextbookSlotTest, TheTicketServesOneLaunchAfterAnother) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr || !backend->Supports(Algorithm::kLastBlock)) GTEST_SKIP() << "no algorithms here";
@@ -223,7 +223,7 @@ TEST(TextbookSlotTest, TheTicketServesOneLaunchAfterAnother) {
   }
 }
 
-// Each slot, and so each stream, in a thread of its own.
+// Each slot, and so each stream, in its own thread.
 TEST(TextbookSlotTest, StreamsAreIndependent) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr || !backend->Supports(Algorithm::kLastBlock)) GTEST_SKIP() << "no algorithms here";
@@ -242,8 +242,8 @@ TEST(TextbookSlotTest, StreamsAreIndependent) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Sums of int32 that wrap have kernels of their own, whose accumulators are 32 bits wide. The elements are
-// any bits, so that sums leave 32 bits many times over; slots' states are joined, too.
+// Sums of int32 that wrap have separate kernels, whose accumulators are 32 bits wide. The elements have any
+// bits, so that sums leave 32 bits many times over; slots' states are joined, too.
 TEST(TextbookSlotTest, WrappedSumsOfInt32AnswerAsTheCanonicalReduction) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr || !backend->Supports(Algorithm::kLastBlock)) GTEST_SKIP() << "no algorithms here";

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pool does on threads; in which order is job_queue_test.cc's.
+// What a pool does on threads; job_queue_test.cc tests in which order.
 #include "kernels/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace warpfold::kernels::cpu {
 namespace {
 
-// A job of which the pool's owner may count what has run.
+// A job whose tasks that have run the pool's owner may count.
 class Counted {
  public:
   explicit Counted(std::size_t tasks) : runs_(tasks) {}
@@ -74,14 +74,14 @@ TEST(ThreadPoolTest, TheDestructorRunsWhatIsQueued) {
   pool->Run(0, {.tasks = 1, .run = [&queued](std::size_t) { queued.wait(); }});
   for (Counted& job : jobs) pool->Run(1, job.job());
   std::thread destroyer([&pool] { pool.reset(); });
-  // So that the destructor has begun by then, most likely: otherwise the test sees less, and does not fail.
+  // So that the destructor has most likely begun by then: otherwise the test sees less, but does not fail.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   queued.count_down();
   destroyer.join();
   for (const Counted& job : jobs) job.ExpectEnded();
 }
 
-// Each task waits for all: it ends only if as many threads as there are run at the same time.
+// Each task waits for all: it ends only if as many threads as the pool has run at the same time.
 TEST(ThreadPoolTest, OneJobRunsOnAllThreads) {
   constexpr int kThreads = 4;
   std::barrier all(kThreads);
@@ -106,7 +106,7 @@ TEST(ThreadPoolTest, OneJobRunsOnAllThreads) {
   EXPECT_EQ(threads.size(), static_cast<std::size_t>(kThreads));
 }
 
-// The end of a job is where its owner starts the next one, or lets go of what the job refers to.
+// At the end of a job its owner starts the next one, or releases what the job refers to.
 TEST(ThreadPoolTest, AnEndMayRunTheNextJob) {
   constexpr int kJobs = 100;
   std::latch ended(1);

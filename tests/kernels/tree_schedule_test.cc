@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the GPU's warps share the product of large matrices: by a simulation that needs no GPU.
+// How the GPU's warps share the product of large matrices, shown by a simulation that needs no GPU.
 #include "kernels/cuda/matrix/tree_schedule.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 using Random = std::mt19937_64;
 
 // The tiles of matrix_tile.cuh, for entries of four and of eight bytes, and of tensor_tile.cuh: for matrices
-// of more than half of their padded dimension.
+// with more than half of their padded dimension.
 std::vector<TileShape> Shapes() {
   std::vector<TileShape> shapes = {{4, 4, 8, 16, 4, TensorTileWaitingLevels(16)},
                                    {4, 8, 8, 32, 4, TensorTileWaitingLevels(32)}};
@@ -43,7 +43,7 @@ std::uint32_t SmallestDimension(const TileShape& shape) {
 }
 
 // Simulates a launch: units in any order, groups when the last of their nodes is there. Checks that every
-// maximal subtree of the range is made once, of what it covers, and that memory is enough.
+// maximal subtree of the range is made once, from what it covers, and that memory is enough.
 class Simulation {
  public:
   explicit Simulation(const TreePlan& plan)
@@ -145,7 +145,7 @@ TEST(TreeScheduleTest, UnitsGrowWithTheArray) {
   }
 }
 
-// Those before sm_80 have 64 KiB for a block.
+// GPUs before sm_80 have 64 KiB for a block.
 TEST(TreeScheduleTest, UnitsAreSmallerWhereThereIsLessSharedMemory) {
   constexpr std::uint32_t kLess = 64 << 10;
   for (const TileShape& shape : Shapes()) {
@@ -175,8 +175,8 @@ TEST(TreeScheduleTest, PairsDoNotMeetInBanks) {
   }
 }
 
-// Two turns for a warp's vectors: neighbours read the same left factors, and lanes two apart the same right
-// ones.
+// Two turns for a warp's vectors: neighbours read the same left factors, and lanes two apart read the same
+// right ones.
 TEST(TreeScheduleTest, LanesShareFactorsInPairs) {
   for (const TileShape& shape : Shapes()) {
     SCOPED_TRACE(testing::Message() << shape.lane_rows << " x " << shape.lane_columns << " lanes");
@@ -198,7 +198,8 @@ TEST(TreeScheduleTest, BankTurnsCountDifferentWordsOfABank) {
   // Lanes that are 32 words apart meet in every bank, all eight that read at once.
   EXPECT_EQ(BankTurns(one_lane_each, 4, 32), 2 * 4 * 8u);
   EXPECT_EQ(BankTurns(one_lane_each, 4, 36), 2 * 4u);
-  // Lanes that share a product, in pairs: 32 words apart they meet, 36 words apart they do not.
+  // Lanes that share a product, in pairs: if they are 32 words apart they meet, if 36 words apart they do
+  // not.
   const TileShape whole_warp = {4, 4, 8, 32, 4};
   EXPECT_EQ(whole_warp.RowStride(32), 36u);
   EXPECT_EQ(BankTurns(whole_warp, 32, 2 * 32 * 36), 2 * 2u);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Long arrays against plain loops that know nothing of the canonical order: exact in 128 bits, or in long
-// double within the error that a tree of additions may make.
+// Long arrays compared with plain loops that know nothing of the canonical order: exact in 128 bits, or in
+// long double within the error that a tree of additions may make.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

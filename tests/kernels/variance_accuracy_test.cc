@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The variance is within 1e-14 of the exact one, relative to it, whatever the mean and however the array is
-// cut. The oracle works in binary128 and from the exact elements: what it rounds is below 1e-25.
+// cut. The oracle works in binary128 and from the exact elements: its rounding errors are below 1e-25.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -49,7 +49,7 @@ Binary128 ExactDeviations(std::span<const T> array) {
   for (const T x : array) sum += Exact(x) - origin;
   const Binary128 mean = sum / count;
   Binary128 squares = 0;
-  Binary128 rest = 0;  // of what rounding took from the mean
+  Binary128 rest = 0;  // for the part that rounding took from the mean
   for (const T x : array) {
     const Binary128 deviation = (Exact(x) - origin) - mean;
     squares += deviation * deviation;
@@ -64,7 +64,7 @@ PartialState Reduced(const ReductionPlan& reduction, std::span<const T> array, s
   return ReduceOnHost(reduction, first, std::as_bytes(array.subspan(first, count)));
 }
 
-// The array's reduction from ranges that end where `cut` says, seen from where they begin.
+// The array's reduction from ranges that end where `cut` says, relative to where they begin.
 template <class T>
 PartialState ReducedInPieces(const ReductionPlan& reduction, std::span<const T> array,
                              const std::function<std::uint64_t()>& leaves) {
@@ -80,7 +80,7 @@ PartialState ReducedInPieces(const ReductionPlan& reduction, std::span<const T> 
 
 double ValueOfField(const PartialState& state) { return state.Finish(0).value().entries.back().double_value; }
 
-// variance, stddev and describe of the array: on every cut the same bits, and these within kBound.
+// variance, stddev and describe of the array: every cut gives the same bits, and these are within kBound.
 template <class T>
 void Check(const std::string& name, ElementType type, const std::vector<T>& array, bool ignore_nan = false) {
   SCOPED_TRACE(absl::StrCat(name, " as ", ElementTypeName(type)));
@@ -124,11 +124,11 @@ TEST(VarianceAccuracyTest, LargeMeans) {
   for (const double mean : {0.0, 1.0, 1e3, 1e6, 1e9, 1e12, 1e15, 4e15, 9e15, 1e16, 1e18, -1e9, -1e15}) {
     for (const std::size_t count : {2, 3, 100, 513, 5'000, 100'000}) {
       const std::vector<double> array = Normal(count, mean, 1.0);
-      // Far from 0 an array of few numbers may be one of equal numbers, which the bound holds for as well.
+      // Far from 0 an array of few numbers may be one of equal numbers, for which the bound holds as well.
       Check("normal around " + std::to_string(mean), ElementType::kFloat64, array);
     }
   }
-  // All elements are one of two neighbours.
+  // Each element is one of two neighbours.
   for (const std::size_t period : {2, 3, 7, 64, 1000, 99'999}) {
     std::vector<double> array(100'000, 1e16);
     for (std::size_t i = 0; i < array.size(); i += period) array[i] = 1e16 + 2;
@@ -167,7 +167,7 @@ TEST(VarianceAccuracyTest, SignsAndSizes) {
   Check("all exponents", ElementType::kFloat64, wide);
   Check("rising", ElementType::kFloat64, rising);
   Check("steps", ElementType::kFloat64, steps);
-  // Squares at the ends of what float64 has: the sum of the deviations, too, must be finite.
+  // Squares at the ends of float64's range: the sum of the deviations, too, must be finite.
   Check("large", ElementType::kFloat64, Normal(10'000, 0, 1e151));
   Check("large beside a larger mean", ElementType::kFloat64, Normal(10'000, 1e160, 1e150));
   Check("small", ElementType::kFloat64, Normal(10'000, 0, 1e-152));
@@ -226,8 +226,9 @@ TEST(VarianceAccuracyTest, IgnoringNan) {
   }
 }
 
-// Fewer elements than a lane has, of which one is a last place above the others: the center misses their mean
-// by several, so that the sums of the second sweep cancel most. The first of these was 1.1e-14 off.
+// Fewer elements than a lane has, one of which is one unit in the last place above the others: the center
+// misses their mean by several such units, so that the sums of the second sweep cancel most. The first of
+// these was 1.1e-14 off.
 TEST(VarianceAccuracyTest, NeighboursInLanesThatAreNotFull) {
   constexpr std::size_t kRows = 8;
   constexpr std::size_t kRowElements = 64;

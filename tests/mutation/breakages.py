@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks the server or the client in one place for each promise of docs/reliability.md, and sees a test of
-processes fail.
+"""Breaks the server or the client in one place for each promise of docs/reliability.md, and checks that a
+test of processes fails.
 
-What unit tests show is mutate.py's business; a breakage is compiled as its mutants are. Each breakage is a
-line of JSON in --output; the exit code is 1 if one was not noticed.
+mutate.py covers what unit tests show; a breakage is compiled like its mutants. Each breakage is a line of
+JSON in --output; the exit code is 1 if one was not noticed.
 
     cmake --preset mutation && cmake --build --preset mutation
     tests/mutation/breakages.py [NAME...]
@@ -179,7 +179,7 @@ BREAKAGES = (
 
 
 def passes(build: Build, breakage: Breakage, scratch: pathlib.Path) -> bool:
-    """Whether its test passes with what was compiled to `scratch`."""
+    """Whether its test passes with the code that was compiled to `scratch`."""
     built = {"WARPFOLD_SERVER": "warpfold-server", "WARPFOLD_CLI": "warpfold",
              "WARPFOLD_STEADY_CALLERS": "steady_callers"}
     paths = {key: str(build.folder / "bin" / name) for key, name in built.items()}
@@ -201,7 +201,7 @@ def outcome_of(build: Build, breakage: Breakage) -> str:
         return "the source has changed: describe the breakage anew"
     with tempfile.TemporaryDirectory(prefix="warpfold_broken_") as folder:
         scratch = pathlib.Path(folder)
-        # The source as it is, loaded in the same way: what fails then is not the breakage's doing.
+        # The source as it is, loaded in the same way: if this fails, the breakage is not the cause.
         if not build.compile(breakage.file, text, scratch):
             return "the source does not compile without it"
         if not passes(build, breakage, scratch):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks sources on purpose, one small change at a time, and looks whether the tests notice.
+"""Breaks sources on purpose, one small change at a time, and checks whether the tests notice.
 
-Changes lie in lines of code, not in comments: OPERATORS lists them. A mutant is compiled into a library of
-its own that is loaded before all others, so that its functions take the place of ours and nothing is linked
-again; this takes a build whose libraries are shared. Of a header, the sources of its folder that include it
-are compiled, but what a test itself uses of it stays as it was. What survives all tests of its file
-(tests_of.py) is a check that no test needs: a missing test, or code without effect. The command line's are
-also run as processes, in suites of tests/e2e. Each mutant is a line of JSON in --output; those that are there
-already do not run again.
+Changes are made in lines of code, not in comments: OPERATORS lists them. A mutant is compiled into a separate
+library that is loaded before all others, so that its functions replace ours and nothing is linked again; this
+needs a build whose libraries are shared. For a header, the sources of its folder that include it are
+compiled, but what a test itself uses of it stays as it was. A mutant that survives all tests of its file
+(tests_of.py) is a check that no test needs: a missing test, or code without effect. Mutants of the command
+line are also run as processes, in suites of tests/e2e. Each mutant is a line of JSON in --output; those that
+are there already do not run again.
 
     cmake --preset mutation && cmake --build --preset mutation
     tests/mutation/mutate.py server/core/slots/slot_pool.cc client/calls/retry.cc
@@ -99,7 +99,7 @@ _ANY_INCLUDE = re.compile(r'^#include ["<].+$', re.MULTILINE)
 
 
 class Build:
-    """A build folder whose libraries are shared: what compiles a mutant, and what runs with it."""
+    """A build folder whose libraries are shared: it compiles a mutant, and runs with it."""
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
@@ -107,7 +107,7 @@ class Build:
                         for entry in json.loads((folder / "compile_commands.json").read_text())}
 
     def sources_of(self, file: str) -> list[str]:
-        """The file itself, or of its folder those that include it, directly or not."""
+        """The file itself, or, for a header, those of its folder that include it, directly or not."""
         if not file.endswith(".h"):
             return [file] if file in self.entries else []
         near = [path for path in (ROOT / file).parent.iterdir() if path.suffix in (".cc", ".h")]
@@ -118,7 +118,7 @@ class Build:
         return sorted(name for name in having if name in self.entries)
 
     def precompile(self, file: str) -> None:
-        """Compiles what the source includes, once for all mutants: these take a third of the time then."""
+        """Compiles what the source includes once for all mutants, which then take a third of the time."""
         if file.endswith(".h"):
             return
         header = self._headers_of(file)
@@ -132,15 +132,15 @@ class Build:
         return self.folder / "mutants" / f"{file}.h"
 
     def _command_of(self, file: str) -> tuple[list[str], pathlib.Path]:
-        """What compiles the source at -O0, for a shared library, whatever it warns of, without names of
-        files; and where."""
+        """The command that compiles the source at -O0, for a shared library, whatever it warns about, without
+        names of files; and the folder for it."""
         entry = self.entries[file]
         words = shlex.split(entry["command"])
         del words[words.index("-o"):]  # and "-c", which comes after it
         return [*words, "-O0", "-fPIC", "-w"], pathlib.Path(entry["directory"])
 
     def compile(self, file: str, text: str, scratch: pathlib.Path) -> bool:
-        """Into scratch/mutant.so."""
+        """Compiles into scratch/mutant.so."""
         changed = scratch / file
         changed.parent.mkdir(parents=True, exist_ok=True)
         changed.write_text(text)
@@ -151,12 +151,12 @@ class Build:
             words += ["-include", str(self._headers_of(file)), str(changed)]
         else:
             words += [str(ROOT / source) for source in sources]
-        # A header's functions may be in a test, too: those of the mutant are to call their own.
+        # A header's functions may be in a test, too: the mutant's code is to call its own.
         words += ["-shared", "-Wl,-Bsymbolic-functions", "-o", str(scratch / "mutant.so")]
         return self._runs(words, folder, _COMPILE_TIMEOUT_S)
 
     def passes(self, test: str, scratch: pathlib.Path | None, timeout_s: float) -> bool:
-        """With the mutant that lies in `scratch`, if one does."""
+        """Runs with the mutant that lies in `scratch`, if there is one."""
         if is_suite(test):
             return suite_passes(self.folder, test, scratch, timeout_s)
         mutant = [] if scratch is None else [f"LD_PRELOAD={scratch / 'mutant.so'}"]
@@ -172,16 +172,16 @@ class Build:
 
 
 class Judge:
-    """Says what becomes of mutants. Threads: any."""
+    """Determines what becomes of mutants. Threads: any."""
 
     def __init__(self, build: Build, deadline: float):
         self.build, self.deadline = build, deadline
-        self._seconds: dict[str, float | None] = {}  # that tests take; none: it fails, or is not built
+        self._seconds: dict[str, float | None] = {}  # the time of each test; none: it fails, or is not built
         self._whole: dict[tuple[str, str], bool] = {}  # whether a test passes with the file as it is
         self._locks: dict[object, threading.Lock] = collections.defaultdict(threading.Lock)
 
     def learn(self, file: str) -> str:
-        """What hinders judging the file's mutants, if anything does."""
+        """The obstacle to judging the file's mutants, if there is any."""
         if not self.build.sources_of(file):
             return f"{file} is not of this build"
         self.build.precompile(file)
@@ -213,7 +213,8 @@ class Judge:
             return False
 
     def outcome_of(self, mutant: Mutant) -> str | None:
-        """"survived", "killed by" a test, "hangs" a test, "not compiled", or none: there was no time."""
+        """Returns "survived", "killed by" a test, "hangs" a test, "not compiled", or none: there was no
+        time."""
         lines = (ROOT / mutant.file).read_text().split("\n")
         lines[mutant.line - 1] = mutant.after
         times = {test: self.seconds_of(test) for test in tests_of(mutant.file)}
@@ -248,7 +249,7 @@ def sample_of(file: str, seed: int, most: int | None) -> list[Mutant]:
 
 
 def in_turns(files: dict[str, list[Mutant]]) -> list[Mutant]:
-    """A mutant of each file, then the next of each, so that all files have a share of the time."""
+    """A mutant of each file, then the next of each, so that all files get a share of the time."""
     return [mutant for turn in itertools.zip_longest(*files.values()) for mutant in turn if mutant]
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of tests/e2e over a command line or a server that has a mutant in it, for mutate.py; breakages.py
+"""Suites of tests/e2e with a command line or a server that contains a mutant, for mutate.py; breakages.py
 loads its own in the same way."""
 
 import os
@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Not of all memory: the suites map files that are larger than any machine's memory.
+# Less than all memory: the suites map files that are larger than any machine's memory.
 _MOST_BYTES = 8 << 30
 _LONGEST_END_S = 90
 
@@ -19,7 +19,7 @@ def is_suite(test: str) -> bool:
 
 
 def with_mutant(executable: str, scratch: pathlib.Path) -> str:
-    """Writes what runs the executable with the mutant that lies in `scratch`."""
+    """Writes a script that runs the executable with the mutant that lies in `scratch`."""
     wrapper = scratch / "executable"
     wrapper.write_text(f'#!/bin/sh\nexec prlimit --data={_MOST_BYTES} env LD_PRELOAD="'
                        f'{scratch / "mutant.so"}" "{executable}" "$@"\n')
@@ -28,7 +28,7 @@ def with_mutant(executable: str, scratch: pathlib.Path) -> str:
 
 
 def suite_passes(build: pathlib.Path, suite: str, scratch: pathlib.Path | None, timeout_s: float) -> bool:
-    """With the mutant that lies in `scratch`, if one does. Its processes have ended then."""
+    """Runs with the mutant that lies in `scratch`, if there is one. Its processes have ended then."""
     executables = {"WARPFOLD_CLI": str(build / "bin/warpfold"),
                    "WARPFOLD_SERVER": str(build / "bin/warpfold-server")}
     if scratch is not None:

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which tests cover a source, for mutate.py: of the entries that its path begins with, the longest."""
+"""Which tests cover a source, for mutate.py: of the entries with which its path begins, the longest
+counts."""
 
 
 def _server(names: str) -> tuple[str, ...]:
@@ -138,7 +139,7 @@ TESTS = {
 }
 
 
-# Those that have a server, for whatever passes the tests above; they take longer. Those that end in .py are
+# Tests with a server, for mutants that pass the tests above; they take longer. Names that end in .py are
 # suites of tests/e2e.
 SERVED = {
     "server/core/": _server("admin reflection rpc rpc_admission rpc_bad_input rpc_end rpc_kept_arrays "

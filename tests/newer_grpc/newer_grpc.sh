@@ -4,19 +4,19 @@
 #
 # newer_grpc.sh FOLDER [CTEST_ARGUMENT...]: builds the tree against the newest gRPC that Debian has (1.83 on
 # 2026-11-22), and runs its tests without those of CUDA, Python, packages and images. That gRPC is in Debian's
-# suite "experimental": FOLDER/root is a root file system of "unstable" with what gRPC needs of it from
-# there, made from scratch where it is missing. FOLDER/build is the build. Nothing outside FOLDER is changed.
-# Arguments after it go to ctest, in place of the tests' labels.
+# suite "experimental": FOLDER/root is a root file system of "unstable" with the packages that gRPC needs from
+# there, made from scratch if it is missing. FOLDER/build is the build. Nothing outside FOLDER is changed.
+# Arguments after it go to ctest, instead of the tests' labels.
 #
-# Takes root, debootstrap and a Debian whose own mirror has these suites, too. Exit code 77: skipped.
+# Needs root, debootstrap and a Debian whose own mirror also has these suites. Exit code 77: skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_folder=$(cd "$here/../.." && pwd)
 # shellcheck source=/dev/null
 . "$here/../container/stand_in.sh"
 readonly kKeys=/usr/share/keyrings/debian-archive-keyring.gpg
-# What the executables' own tests call, of the group "test" in deploy/install_packages.sh: other tools are not
-# in that suite under the names of Debian 12.
+# Programs of the group "test" in deploy/install_packages.sh that the executables' own tests call: other tools
+# are not in that suite under the names of Debian 12.
 readonly kTestPackages=(libgmock-dev libgtest-dev python3-grpcio python3-h2 python3-numpy python3-protobuf
   openssl strace)
 
@@ -38,8 +38,8 @@ shift
 tests=(--label-regex '^(core|rpc|e2e)$' --label-exclude '^(gpu|interop)$')
 (($# == 0)) || tests=("$@")
 
-# A mirror may be days behind, and unstable has no version to be held to. The abseil is unstable's, which that
-# gRPC was built with: experimental has one that is newer still.
+# A mirror may be days behind, and unstable has no fixed version. The abseil is unstable's, with which that
+# gRPC was built: experimental has one that is newer still.
 make_root() {
   echo "Making a root of Debian unstable"
   rm -rf "$root" "$root.part"
@@ -54,7 +54,7 @@ make_root() {
   mv "$root.part" "$root"
 }
 
-# Runs a command in the root, with the tree and the build in it, in namespaces of its own.
+# Runs a command in the root, with the tree and the build in it, in separate namespaces.
 in_root() {
   # shellcheck disable=SC2016 # expanded by the inner shell
   unshare --mount --pid --fork --kill-child bash -euc '
@@ -83,8 +83,8 @@ timed "the packages" in_root bash -euc '
   /src/deploy/install_packages.sh build
   apt-get install -qq --no-install-recommends "$@" </dev/null >/dev/null
   dpkg-query --show libgrpc++-dev libprotobuf-dev libabsl-dev g++' bash "${kTestPackages[@]}"
-# What newer libraries call deprecated has no other name in those of Debian 12; and GCC 16 takes for possible
-# what the code before rules out: leaves without elements, spans of 2^64 - 1 bytes.
+# What newer libraries call deprecated has no other name in those of Debian 12; and GCC 16 considers possible
+# what earlier code rules out: leaves without elements, spans of 2^64 - 1 bytes.
 timed "the build" in_root bash -euc '
   cd /src
   cmake --preset dev -B /build -DWARPFOLD_CUDA=OFF --log-level=WARNING -Wno-dev \

@@ -3,23 +3,23 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # package_test.sh BASES BUILD: makes the Debian packages of a release build in BUILD, installs them on a bare
-# machine (the archive base.tar in BASES, made if it is not there), runs what they hold as the service's user,
-# upgrades them, and purges them: what then remains is the bare machine and a locked user. Then compiles a
-# program with the development package, and boots the machine with the service. Exit code 77: skipped, or all
-# but the boot.
+# machine (the archive base.tar in BASES, made if it is not there), runs their contents as the service's user,
+# upgrades them, and purges them: then only the bare machine and a locked user remain. Then compiles a program
+# with the development package, and boots the machine with the service. Exit code 77: skipped entirely, or
+# only the boot was.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_folder=$(cd "$here/../.." && pwd)
 # shellcheck source=/dev/null
 . "$here/../container/stand_in.sh"
 readonly kReadyTimeoutS=60
-readonly kWanted=etc/systemd/system/multi-user.target.wants/warpfold-server.service  # where it is enabled
+readonly kWanted=etc/systemd/system/multi-user.target.wants/warpfold-server.service  # exists if it is enabled
 
 ((EUID == 0)) || skip "needs root"
 for tool in debootstrap dpkg-shlibdeps ip unshare; do
   type -P "$tool" >/dev/null || skip "needs $tool (deploy/install_packages.sh build test)"
 done
-# What is mounted and which processes run is gone with this script, however it ends.
+# All mounts and processes are gone when this script ends, however it ends.
 if [[ -z ${WARPFOLD_UNSHARED-} ]]; then
   unshare --mount --pid --fork --kill-child true 2>/dev/null || skip "may not make namespaces"
   WARPFOLD_UNSHARED=1 exec unshare --mount --pid --fork --kill-child --mount-proc "${BASH_SOURCE[0]}" "$@"
@@ -31,7 +31,7 @@ build=$(cd "$2" && pwd)
 root=$(mktemp --directory)
 trap 'umount --lazy "$root/proc" 2>/dev/null || true; rm -rf "$root"' EXIT
 
-# Shows what a step printed only where it failed.
+# Shows what a step printed only if it failed.
 quietly() {
   local log=$build/step.log
   "$@" >"$log" 2>&1 || { cat "$log" >&2; fail "$*"; }
@@ -49,14 +49,14 @@ make_packages() {
   done
   local depends
   depends=$(dpkg-deb --field "$build"/packages/warpfold-server_*.deb Depends)
-  # All but the C library is linked statically.
+  # All libraries except the C library are linked statically.
   [[ $depends =~ ^'libc6 (>= '[0-9.]+'), passwd'$ || $depends =~ ^'passwd, libc6 (>= '[0-9.]+')'$ ]] ||
     fail "warpfold-server depends on $depends"
 }
 
 inside() { chroot "$root" "$@"; }
 
-# Every file of the machine, but for what any installation of a package changes.
+# Every file of the machine, except for what any installation of a package changes.
 files() {
   (cd "$root" && find . -xdev \( -path ./proc -o -path ./tmp -o -path ./packages -o -path ./var/log -o \
     -path ./var/cache -o -path ./var/lib/apt -o -path ./var/lib/dpkg \) -prune -o -print | sort)
@@ -76,7 +76,7 @@ install_packages() {
   quietly inside sh -c 'dpkg --install /packages/warpfold-server_*.deb /packages/warpfold_*.deb'
   [[ $(inside getent passwd warpfold) == *:/usr/sbin/nologin ]] || fail "no user warpfold"
   [[ -L $root/$kWanted ]] || fail "not enabled"
-  # In place of systemd, which makes it as the unit says.
+  # Instead of systemd, which makes it as the unit says.
   inside install --directory --owner=warpfold --group=warpfold --mode=0755 /run/warpfold
 }
 
@@ -102,7 +102,7 @@ run_service() {
   ((status == 0)) || fail "the server ended with $status"
 }
 
-# A later version takes the place of this one: the flags, the user and what systemd starts stay.
+# A later version replaces this one: the flags, the user and what systemd starts stay.
 upgrade() {
   echo "Upgrading"
   local flags='WARPFOLD_FLAGS=--listen=unix:/run/warpfold/grpc' package before
@@ -124,7 +124,7 @@ upgrade() {
   rm "$root/etc/default/warpfold-server"
 }
 
-# The machine boots, looks at its service (service_checks.sh) and powers itself off.
+# The machine boots, checks its service (service_checks.sh) and powers itself off.
 boot() {
   local nspawn=(systemd-nspawn --quiet --register=no --keep-unit --private-network "--directory=$root")
   umount "$root/proc"
@@ -154,7 +154,7 @@ UNIT
   [[ $(tail -n 1 "$root/root/result") == passed ]] || { cat "$root/root/result" >&2; fail "the service"; }
 }
 
-# With what the package itself says that it depends on.
+# With the packages on which the package itself says it depends.
 use_development_package() {
   echo "Compiling with the development package"
   quietly inside apt-get -qq update
@@ -163,7 +163,7 @@ use_development_package() {
   cp "$source_folder/client/examples/sum.cc" "$root/tmp"
   # shellcheck disable=SC2016 # expanded inside
   quietly inside sh -c 'g++ -std=c++20 /tmp/sum.cc -o /tmp/sum $(pkg-config --cflags --libs warpfold)'
-  # Nobody listens: the program runs, and says so.
+  # Nobody listens: the program runs, and reports that.
   ! inside /tmp/sum 127.0.0.1:1 2>"$build/sum.log" || fail "a sum without a server"
   grep -q UNAVAILABLE "$build/sum.log" || fail "$(<"$build/sum.log")"
 }
@@ -171,7 +171,7 @@ use_development_package() {
 purge() {
   echo "Purging"
   quietly inside dpkg --purge warpfold-server warpfold
-  # Files may still belong to the user and group: their numbers stay taken, and the account locked.
+  # Files may still belong to the user and group: so their numbers stay taken, and the account locked.
   [[ $(inside getent passwd warpfold) == *:/usr/sbin/nologin ]] || fail "the user is gone"
   inside getent group warpfold >/dev/null || fail "the group is gone"
   [[ $(inside passwd --status warpfold) == "warpfold L "* ]] || fail "the user may log in"

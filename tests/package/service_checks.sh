@@ -2,12 +2,12 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs as root on a machine that systemd has booted with warpfold-server: the service answers, is confined,
-# comes back when it is killed or its device fails, and not when a flag is wrong. Prints "passed" at last;
+# Runs as root on a machine that systemd has booted with warpfold-server: the service responds, is confined,
+# comes back when it is killed or its device fails, but not when a flag is wrong. Prints "passed" at the end;
 # powers the machine off, whatever happened.
 set -euo pipefail
-# The connection on which systemctl asks may be cut by the end that it asked for: systemctl then complains,
-# and must not do so behind "passed".
+# The connection on which systemctl asks may be cut by the end that it requested: systemctl then complains,
+# and must not do so after "passed".
 trap 'systemctl poweroff --no-block >/dev/null 2>&1 || true' EXIT
 readonly kTarget=unix:/run/warpfold/grpc
 readonly kDropIn=/run/systemd/system/warpfold-server.service.d
@@ -27,7 +27,7 @@ serves() { warpfold health --target "$kTarget" >/dev/null 2>&1; }
 restarted() { (($(show NRestarts) >= $1)); }
 failed() { [[ $(show ActiveState) == failed ]]; }
 
-# Has the unit run a shell's command instead of the server.
+# Makes the unit run a shell's command instead of the server.
 run_instead() {
   mkdir -p "$kDropIn"
   printf '[Service]\nExecStart=\nExecStart=/bin/sh -c "%s"\nRestartSec=100ms\n' "$1" >"$kDropIn/test.conf"
@@ -35,10 +35,10 @@ run_instead() {
   systemctl reset-failed warpfold-server
 }
 
-# The unit is started when the server says so, and this one is started after it.
+# The unit counts as started when the server says so, and this one is started after it.
 serves || fail "it is started and does not serve"
 [[ $(warpfold reduce --target "$kTarget" --op sum --iota 1000) == "sum 499500" ]] || fail "the sum"
-# Its user and group may connect, and nobody else; the memory socket asks who it is that connects.
+# Its user and group may connect, and nobody else; the memory socket checks who connects.
 [[ $(stat -c '%U %a' /run/warpfold/grpc) == "warpfold 770" ]] || fail "$(stat /run/warpfold/grpc)"
 [[ $(stat -c '%U %a' /run/warpfold/memory) == "warpfold 666" ]] || fail "$(stat /run/warpfold/memory)"
 
@@ -46,7 +46,7 @@ pid=$(show MainPID)
 status=$(<"/proc/$pid/status")
 [[ $status == *$'\nNoNewPrivs:\t1\n'* && $status == *$'\nSeccomp:\t2\n'* ]] || fail "$status"
 [[ $status == *$'\nCapBnd:\t0000000000000000\n'* ]] || fail "$status"
-# Its file system is read-only, but for its own folder.
+# Its file system is read-only, except for its own folder.
 ! nsenter --target "$pid" --mount touch /usr/test 2>/dev/null || fail "it may write to /usr"
 
 systemctl reload warpfold-server

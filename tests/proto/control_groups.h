@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files as those of /proc and /sys that speak of control groups.
+// Files like those of /proc and /sys that describe control groups.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -57,7 +57,7 @@ std::vector<std::byte> SomeBytes(std::size_t size) {
   return bytes;
 }
 
-// Three lanes of 2048 bytes are summed up side by side where there are so many.
+// If there are this many bytes, three lanes of 2048 bytes are summed up side by side.
 TEST(Crc32cTest, LengthsAroundTheLanes) {
   constexpr std::size_t kLanes = 3 * 2048;
   const std::vector<std::byte> bytes = SomeBytes(3 * kLanes + 64);

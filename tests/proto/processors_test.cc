@@ -18,7 +18,7 @@ class ProcessorsTest : public ControlGroupTest {
   int Count() const { return ProcessorCount(proc(), sys()); }
 };
 
-// In a thread of its own, since the set is the thread's.
+// Runs in a separate thread, since the set belongs to the thread.
 TEST_F(ProcessorsTest, ThoseOnWhichTheThreadMayRun) {
   std::thread([this] {
     cpu_set_t all;

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The client for asyncio: values, many calls at once, and that to cancel an awaitable ends its call."""
+"""The client for asyncio: values, many calls at once, and that cancelling an awaitable ends its call."""
 
 import asyncio
 import concurrent.futures
@@ -74,7 +74,7 @@ def test_timeouts_and_errors_of_options_begin_where_the_method_is_called(near, p
 
 
 class Slow:
-    """A file and an array on a GPU, of which the threads that read it are noted."""
+    """A file and an array on a GPU, which record the threads that read them."""
 
     shape = (3,)
 
@@ -140,7 +140,7 @@ def test_cancelled_awaitables_let_go_of_the_array(make, monkeypatch):
         with pytest.raises(asyncio.CancelledError):
             await task
         del task
-        assert isinstance(ended.pop().exception(), CancelledError)  # by the stop, and not because of the peer
+        assert isinstance(ended.pop().exception(), CancelledError)  # because of the stop, and not of the peer
         # The thread that ran the call drops its last reference right after it.
         while sys.getrefcount(x) > references:
             await asyncio.sleep(0.01)
@@ -183,7 +183,7 @@ def progress_without_more(done, total):
 
 
 def test_a_stop_iteration_is_a_runtime_error(server):
-    """A future takes none, as a generator does not."""
+    """A future accepts no exception of this kind, as a generator does not."""
     async def scenario(client):
         with pytest.raises(RuntimeError) as raised:
             await asyncio.wait_for(client.sum(X, progress=progress_without_more), 20)
@@ -202,7 +202,7 @@ def test_a_stop_iteration_after_the_cancellation(server):
         task = asyncio.create_task(client.sum(slow_pieces(3), progress=progress))
         assert await asyncio.to_thread(reached.wait, 20)
         task.cancel()
-        await asyncio.sleep(0.05)  # the call hears of it
+        await asyncio.sleep(0.05)  # the call learns of it
         cancelled.set()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 20)
@@ -212,7 +212,7 @@ def test_a_stop_iteration_after_the_cancellation(server):
 
 
 class Held:
-    """An iterator that gives a piece when it is told to, and says when it is asked."""
+    """An iterator that gives a piece when it is told to, and reports when it is asked for one."""
 
     def __init__(self, before=0, piece=X):
         self.before, self.piece = before, piece
@@ -233,7 +233,7 @@ class Held:
 
 @contextlib.contextmanager
 def no_collection():
-    """What is let go within has to go by itself."""
+    """Objects that are released within have to be freed without the collector."""
     gc.disable()
     try:
         yield
@@ -290,7 +290,7 @@ async def sum_within(client, memory):
 @pytest.mark.parametrize("call", [
     sum_that_is_cancelled, sum_within, lambda client, memory: client.sum(memory, timeout=0.002),
     lambda client, memory: client.sum(memory, dtype="float32", progress=progress_without_more),
-    lambda client, memory: client.put(memory),  # more than the server keeps
+    lambda client, memory: client.put(memory),  # this is more than the server keeps
     lambda client, memory: client.sum(memory), lambda client, memory: client.put(memory[:4096])])
 def test_an_arrays_memory_can_be_closed_right_after_its_call(server, call):
     async def scenario(client):
@@ -311,8 +311,8 @@ def is_closed(memory):
     return True
 
 
-# When the time is over the thread may be within the iterator. Nobody can take from it what it has, and the
-# call does not wait for it.
+# When the time is over the thread may be within the iterator. Nobody can take from the thread what it has,
+# and the call does not wait for it.
 def test_memory_that_an_iterator_gave_can_be_closed_soon_after_its_call(server):
     async def scenario(client):
         for _ in range(30):
@@ -338,14 +338,14 @@ def test_memory_of_a_call_that_waited_for_its_turn_can_be_closed_right_after_it(
                 with pytest.raises(end) as raised:
                     await task
                 memory.close()
-                assert raised.value.__traceback__ is not None  # nor does the error keep the array
+                assert raised.value.__traceback__ is not None  # and yet the error does not keep the array
 
     with no_collection():
         run(scenario, server.address)
 
 
 async def ends(task):
-    """Whether the task ends though its thread is held."""
+    """Whether the task ends although its thread is held up."""
     return (await asyncio.wait((task,), timeout=20))[0] == {task}
 
 
@@ -403,9 +403,9 @@ def test_a_call_ends_though_its_iterator_waits(before):
                 assert task.cancelled()
             else:
                 assert task.exception().reason == "DEADLINE"
-            # The server has place for one call, and so the other one has ended there.
+            # The server has room for one call, so the other one has ended there.
             assert await client.sum(X) == X.sum()
-            # Its thread lets go of all when the iterator returns.
+            # Its thread releases everything when the iterator returns.
             alive = weakref.ref(pieces)
             pieces.told.set()
             del pieces, task
@@ -464,7 +464,7 @@ def test_a_coroutine_that_is_closed_ends_its_call():
         call.send(None)
         assert await asyncio.to_thread(pieces.asked.wait, 20)
         call.close()
-        # The server has place for one call, and so the other one has ended there.
+        # The server has room for one call, so the other one has ended there.
         assert await client.sum(X) == X.sum()
         pieces.told.set()
 

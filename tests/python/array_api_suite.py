@@ -3,10 +3,10 @@
 """NumPy as an array API namespace whose statistical functions are the package's, for the public array test
 suite: array_api_suite_test.py runs it.
 
-Environment: WARPFOLD_TARGET, the server; WARPFOLD_COUNTS, a file for how often it was asked; WARPFOLD_TYPES,
-"warpfold" for answers as the package gives them, or "array" for those of floats in the array's type, as the
-standard wants them: by dtype= where there is one, else by a conversion here. Examples with complex numbers,
-which are refused, do not count then.
+Environment: WARPFOLD_TARGET, the server; WARPFOLD_COUNTS, a file for the number of calls; WARPFOLD_TYPES,
+"warpfold" for results as the package gives them, or "array" for results of floats in the array's type, as the
+standard wants them: through dtype= if a function has it, otherwise through a conversion here. Examples with
+complex numbers, which are rejected, do not count then.
 """
 
 import atexit
@@ -28,7 +28,7 @@ __array_api_version__ = "2024.12"
 
 
 def __getattr__(name):
-    # The package has no scans: the suite is not to test NumPy's.
+    # The package has no scans: the suite should not test NumPy's.
     if name.startswith("cumulative_"):
         raise AttributeError(name)
     return getattr(numpy, name)

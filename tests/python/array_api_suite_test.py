@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The public array test suite's statistical functions, through the package: all pass but those named here.
+"""The public array test suite's statistical functions, run through the package: all pass except those named
+here.
 
 Environment: WARPFOLD_ARRAY_API_TESTS, a folder with a checkout of data-apis/array-api-tests and its
 submodule, whose requirements this Python has. Skipped without it.
@@ -18,7 +19,7 @@ import pytest
 _TESTS = ["array_api_tests/test_statistical_functions.py",
           "array_api_tests/test_special_cases.py::test_empty_arrays",
           "array_api_tests/test_special_cases.py::test_nan_propagation"]
-# For each function; the suite's own number.
+# For each function; this is the suite's own default.
 _EXAMPLES = 100
 _SEED = [] if "WARPFOLD_RANDOM_EXAMPLES" in os.environ else ["--hypothesis-seed=1"]  # as conftest.py
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is taken for an array: which elements arrive, in which order, and by which way."""
+"""What is accepted as an array: which elements arrive, in which order, and in which way."""
 
 import array as standard_array
 import io
@@ -18,8 +18,8 @@ from dlpack import Bfloat16, Foreign
 from warpfold import files
 from warpfold.masks import most_dimensions
 
-BIG = 256 << 20  # bytes of an array of which no copy may be made
-# A process of its own, whose peak is none of other tests'. The sizes are those of parts of the array.
+BIG = 256 << 20  # bytes of an array that must not be copied
+# A separate process, whose peak does not include other tests. The sizes are those of parts of the array.
 _PEAK = """
 import sys
 import numpy
@@ -53,7 +53,7 @@ def grid(dtype="float32"):
 
 
 def arrives_as(client, array, elements, way, **options):
-    """Order matters to first, last and argmax; every element to exact_sum."""
+    """Order matters to first, last and argmax; every element matters to exact_sum."""
     elements = numpy.asarray(elements).reshape(-1)
     result = client.reduce(array, ["first", "last", "argmax", "sum"], **options)
     assert result.way == way
@@ -103,7 +103,7 @@ def test_no_copy_is_made_of_a_large_array(server):
                           capture_output=True, text=True, check=True)
     *grown, copied = map(int, done.stdout.split())
     assert len(grown) == 7 and max(grown) < BIG // 8, grown
-    assert copied > BIG * 9 // 10  # what a copy would show
+    assert copied > BIG * 9 // 10  # a copy would show this much
 
 
 def test_buffers(client):
@@ -169,7 +169,7 @@ def test_dlpack(client):
 
 
 def test_gpu_arrays_are_staged_part_by_part(client):
-    """By the protocol alone, of an array that says it is on a GPU and is not."""
+    """Through the protocol alone, for an array that claims to be on a GPU and is not."""
     OnGpu.largest = 0
     for shape in ((5,), (3 << 20,), (6 << 20, 1), (2, 3 << 20), (7, 700_000)):
         x = numpy.random.default_rng(5).normal(size=shape)
@@ -279,7 +279,7 @@ def test_npz_members_are_streamed(client, tmp_path):
 
 
 class Reads(io.BytesIO):
-    """A file whose read() answers another kind of bytes, which it may fill again."""
+    """A file whose read() returns another kind of bytes, which it may fill again."""
 
     def __init__(self, data, kind):
         super().__init__(data)
@@ -379,7 +379,7 @@ def test_parquet_columns_with_dots_in_their_names(client, tmp_path):
 
 @pytest.mark.filterwarnings("error")
 def test_arrays_of_pyarrow(client):
-    """PyArrow warns of capsules of DLPack that have no version."""
+    """PyArrow warns about capsules of DLPack that have no version."""
     pyarrow = pytest.importorskip("pyarrow")
     x = numpy.arange(50.0)
     arrives_as(client, pyarrow.array(x), x, "memory")

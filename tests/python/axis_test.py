@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""axis= and keepdims= beside NumPy's: values, types and shapes of every method that has them."""
+"""axis= and keepdims= compared with NumPy's: values, types and shapes of every method that has them."""
 
 import asyncio
 import itertools
@@ -20,7 +20,7 @@ X = sample("int32", (7, 30, 11))
 
 
 def expected(name, array, axis, keepdims):
-    # In float64, as the server reckons; NumPy stays in the element type.
+    # In float64, in which the server computes; NumPy stays in the element type.
     of = array.astype("float64") if array.dtype.kind == "f" and "arg" not in name else array
     return numpy.asarray(getattr(numpy, name)(of, axis=axis, keepdims=keepdims))
 
@@ -39,7 +39,7 @@ def test_shapes_are_numpys(client, axis, keepdims):
 def test_values_are_numpys(client, name, dtype):
     array = sample(dtype, (6, 5, 4))
     if (name, dtype) == ("prod", "uint64"):
-        array %= 2  # the product of all fits 64 bits
+        array %= 2  # so that the product of all fits in 64 bits
     for axis, keepdims in itertools.product(range(3), (False, True)):
         got = getattr(client, name)(array, axis, keepdims=keepdims)
         flat = getattr(client, name)(array)
@@ -129,8 +129,8 @@ def test_axes_of_scalars_and_of_nothing(client, name, shape, axis):
         pytest.skip("takes one axis, which NumPy finds out later")
     got, want = outcome(client), outcome(numpy)
     if axis is True:
-        want = TypeError  # also where NumPy takes it for 1, and misses that axis
-    # NumPy answers NaN, with a warning, where a mean has no elements.
+        want = TypeError  # even if NumPy takes it for 1, and misses that axis
+    # NumPy returns NaN, with a warning, if a mean has no elements.
     assert got == want or (got is ValueError and "nan" in str(want))
 
 

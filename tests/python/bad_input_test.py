@@ -90,13 +90,13 @@ def test_torch(client):
 
 
 def test_complex_numbers_by_dlpack(client):
-    """As JAX and PyTorch export them."""
+    """Such arrays as JAX and PyTorch export them."""
     with pytest.raises(TypeError, match=r"complex64 cannot be reduced: pass array\.real and array\.imag"):
         client.sum(Foreign(numpy.ones(3, "complex64")))
 
 
 class Interface:
-    """What has one of the two interfaces alone, of an array in the host's memory."""
+    """Objects with only one of the two interfaces, of an array in the host's memory."""
 
     def __init__(self, name, array, **more):
         self.array, self.shape = array, array.shape
@@ -119,7 +119,7 @@ def test_interfaces_with_masks(client, name):
 
 
 class OnGpu:
-    """As far as it says; nothing else is known of it."""
+    """It is on a GPU as far as it says; nothing else is known of it."""
 
     def __dlpack_device__(self):
         return 2, 0
@@ -189,7 +189,7 @@ def test_lists_in_lists(client):
 
 def test_other_libraries_remedies(client):
     class Column:
-        """As a pandas.Series, a polars.Series and an xarray.DataArray."""
+        """Like a pandas.Series, a polars.Series and an xarray.DataArray."""
 
         def to_numpy(self):
             return numpy.ones(3)
@@ -231,7 +231,7 @@ def test_a_tensor_that_requires_grad(client):
 
 
 def test_a_tensor_whose_elements_are_the_negatives_of_its_memory(client):
-    """As PyTorch's views of that kind: its __dlpack__ exports the memory as it is."""
+    """Like PyTorch's views of that kind: its __dlpack__ exports the memory as it is."""
     class Tensor(Foreign):
         is_negated = True
 
@@ -321,7 +321,7 @@ def test_buffers_of_other_formats(client, buffer, words):
 
 
 class Expanded(dlpack.Exporter):
-    """As torch.ones(1).expand(count) is: of one element in memory."""
+    """Like torch.ones(1).expand(count): it has one element in memory."""
 
     def __init__(self, count):
         super().__init__(numpy.ones(1), dlpack.HOST)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # bare_machine_test.sh BASES SERVER: runs README.md's two lines for Python on a bare machine (the archive
-# base.tar in BASES, made if it is not there), then its first call, beside the server outside. Says which
+# base.tar in BASES, made if it is not there), then its first call, to a server outside. Reports which
 # packages the machine was given. Exit code 77: skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,7 +14,7 @@ readonly kReadyTimeoutS=60
 
 ((EUID == 0)) || skip "needs root"
 type -P debootstrap >/dev/null || skip "needs debootstrap (deploy/install_packages.sh build test)"
-# What is mounted and which processes run is gone with this script, however it ends.
+# All mounts and processes are gone when this script ends, however it ends.
 if [[ -z ${WARPFOLD_UNSHARED-} ]]; then
   unshare --mount --pid --fork --kill-child true 2>/dev/null || skip "may not make namespaces"
   WARPFOLD_UNSHARED=1 exec unshare --mount --pid --fork --kill-child --mount-proc "${BASH_SOURCE[0]}" "$@"
@@ -43,10 +43,11 @@ make_machine() {
   mount -t proc proc "$root/proc"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
   mkdir "$root/warpfold" "$root/ccache"
-  # pip trusts whom it trusts here; the machine's own list is written anew when its package is installed.
+  # pip trusts the same authorities as here; the machine's own list is rewritten when its package is
+  # installed.
   cp /etc/ssl/certs/ca-certificates.crt "$root/etc/pip.crt"
-  # A compiler's cache is no package: with this machine's, the test takes half the time. Nothing can be
-  # written to it, or deleted, from there.
+  # A compiler's cache is not a package: with this machine's cache, the test takes half the time. The bare
+  # machine can write or delete nothing in it.
   if type -P ccache >/dev/null && [[ -d $(ccache --get-config cache_dir) ]]; then
     mount -o bind,ro "$(ccache --get-config cache_dir)" "$root/ccache"
   fi

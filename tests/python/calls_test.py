@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that end early, run beside others, or tell how far they are."""
+"""Calls that end early, run beside others, or report how far they are."""
 
 import contextlib
 import json
@@ -27,10 +27,10 @@ LONG_S = 120
 
 @contextlib.contextmanager
 def silence():
-    """The address of a peer that takes connections and answers no call.
+    """The address of a peer that accepts connections and responds to no call.
 
-    It sends settings, since a connection without any counts as none after 3 s, for which a machine may stand
-    still."""
+    It sends settings, since a connection without any counts as none after 3 s, and a machine may stand still
+    for that long."""
     settings = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
     connections = []
 
@@ -81,7 +81,7 @@ def test_timeout():
 
 
 class Late:
-    """A file, and an array on a GPU, that are slow to give what they have."""
+    """A file, and an array on a GPU, that are slow to give their data."""
 
     shape = (1000,)
 
@@ -169,7 +169,7 @@ def test_other_threads_run_during_a_call():
         thread = threading.Thread(target=call)
         thread.start()
         assert sum(range(1000)) == 499500
-        assert thread.is_alive()  # here this thread has Python's lock, and that one is in its call
+        assert thread.is_alive()  # this thread has Python's lock here, and that one is in its call
         thread.join()
 
 
@@ -190,11 +190,11 @@ def test_many_threads_on_one_client(client):
     assert not wrong
 
 
-# Long enough for the call to be asked whether it goes on, in the stream's destructor.
+# Long enough for the call to be asked whether it should go on, in the stream's destructor.
 @pytest.mark.parametrize("is_silent", [False, True])
 def test_an_iterator_that_raises_late_ends_the_call(client, is_silent):
     def pieces():
-        yield X  # of which a window has room for all
+        yield X  # a window has room for all of it
         time.sleep(0.2)
         raise KeyError("mine")
 
@@ -230,7 +230,7 @@ def test_an_iterator_that_raises_ends_the_call():
         yield X
         raise KeyError("no more")
 
-    # The server has place for one call: the next one shows that this one has ended, whoever keeps the error.
+    # The server has room for one call: the next one shows that this one has ended, whoever keeps the error.
     with Server("--max_concurrent_reductions=1") as server, warpfold.connect(server.address) as client:
         with pytest.raises(KeyError, match="no more") as kept:
             client.sum(pieces())
@@ -266,7 +266,7 @@ def test_progress_bar(client, capsys, monkeypatch):
 
 
 def reductions(path):
-    """The server's lines of reductions, once it has ended."""
+    """The server's log lines about reductions, once it has ended."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if "operators" in line]
 
@@ -299,7 +299,7 @@ def test_names_reach_the_server(tmp_path, count):
     lambda client, x, **options: client.merge([client.partial(x, ["sum"], **options)])["sum"],
     lambda client, x, **options: client.put(x, **options).sum()])
 def test_a_checksum_finds_what_a_peer_has_changed(call):
-    """A byte of the array, in the middle of what is sent."""
+    """Changes a byte of the array, in the middle of what is sent."""
     x = numpy.full(1 << 21, 0x55, "uint8")
     run = b"\x55" * 64
     changed = []
@@ -317,7 +317,7 @@ def test_a_checksum_finds_what_a_peer_has_changed(call):
         expected = call(client, x, checksum=True)
         assert len(changed) == 1
         changed.clear()
-        assert int(call(client, x)) == int(expected) + 1  # nobody sees it without one
+        assert int(call(client, x)) == int(expected) + 1  # without a checksum nobody notices
 
 
 def test_closed_client(server):

@@ -3,8 +3,8 @@
 """A real server for all tests of the Python package.
 
 Environment: WARPFOLD_SERVER, the executable; WARPFOLD_DEVICE, cpu (default) or cuda:N;
-WARPFOLD_RANDOM_EXAMPLES, set to anything: Hypothesis thinks of other arrays each time, where it has the same
-in each run else, so that a test which fails does so for what was changed.
+WARPFOLD_RANDOM_EXAMPLES, set to anything: Hypothesis then chooses other arrays each time. Otherwise it has
+the same ones in each run, so that a test that fails does so because of what was changed.
 """
 
 import contextlib
@@ -19,14 +19,14 @@ import pytest
 
 import warpfold
 
-# Not every environment has it: wheels_test.py's are bare.
+# Not every environment has Hypothesis: those of wheels_test.py are bare.
 if "WARPFOLD_RANDOM_EXAMPLES" not in os.environ and importlib.util.find_spec("hypothesis") is not None:
     from hypothesis import settings
 
     settings.register_profile("same", derandomize=True, database=None)
     settings.load_profile("same")
 
-# The certificates are made there. Last, since suites have the same names.
+# The certificates are made there. The path comes last, since suites have the same names.
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 _STOP_TIMEOUT_S = 60
@@ -37,7 +37,7 @@ class Server:
     """A process that drains, or is killed, at the end of a with statement."""
 
     def __init__(self, *flags, listen="127.0.0.1:0", log=None):
-        """log: a file for what the server writes of its calls, a JSON object a line."""
+        """log: a file for what the server writes about its calls, one JSON object a line."""
         if log is not None:
             flags = (*flags, "--log_format=json")
         self.process = subprocess.Popen(
@@ -67,7 +67,7 @@ class Server:
 
 
 class OnGpu:
-    """An array that says it is on a GPU, and is in the host's memory."""
+    """An array that claims to be on a GPU, and is in the host's memory."""
 
     largest = 0  # how many elements were copied at once
 
@@ -85,9 +85,9 @@ class OnGpu:
 
 @contextlib.contextmanager
 def stopped(process):
-    """As a server that hangs: its memory socket takes what is sent, and answers nothing."""
+    """Like a server that hangs: its memory socket accepts what is sent, and returns nothing."""
     process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # a thread that runs goes on for a moment
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # a running thread goes on for a moment
     try:
         yield
     finally:

@@ -106,7 +106,7 @@ def test_several_dimensions(client, servers):
 
 
 def test_chunks_with_gaps_in_one_dimension(client, servers):
-    """Dask makes an array of ones of a single element, which all others are."""
+    """Dask makes an array of ones from a single element, which stands for all others."""
     assert in_threads(warpfold.dask.reduce(dask_array.ones(5000, chunks=900), "sum", servers)) == 5000
     x = numpy.random.default_rng(3).standard_normal(100_000)
     d = dask_array.from_array(x, chunks=7_777)[::3]
@@ -185,7 +185,7 @@ class TestRefused:
     @pytest.mark.parametrize("chunk", [
         numpy.ma.array([1, 2, 3], mask=[0, 0, 1]), [1, 2, 3], numpy.rec.array([1, 2, 3]), memoryview(b"123")])
     def test_chunks_that_are_no_plain_arrays(self, servers, chunk):
-        """No value, where a masked element would count."""
+        """No value, because otherwise a masked element would count."""
         d = dask_array.from_delayed(dask.delayed(lambda: chunk)(), (3,), "int64")
         with pytest.raises(TypeError, match="a chunk is"):
             in_threads(warpfold.dask.reduce(d, "sum", servers))
@@ -221,7 +221,7 @@ def left_out(monkeypatch):
 
 
 class TestOrder:
-    """Of the servers that a task asks: near ones first, in turn, and those that did not answer last."""
+    """The servers that a task asks: near ones first, in turn, and those that did not respond last."""
 
     NEAR = ("127.0.0.1:1", "localhost:2")
     FAR = ("node8:1", "node9:1")
@@ -261,8 +261,8 @@ class TestOrder:
 
 @contextlib.contextmanager
 def filled(server):
-    """A server that has place for one call, which is there and ends when the iterator is told to."""
-    held = Held(before=1, piece=numpy.ones(2 << 20))  # more than is on the way before a server reads it
+    """A server with room for one call, which is there and ends when the iterator is told to."""
+    held = Held(before=1, piece=numpy.ones(2 << 20))  # more than can be on the way before a server reads it
     with warpfold.connect(server.address) as client, concurrent.futures.ThreadPoolExecutor(1) as pool:
         call = pool.submit(client.sum, held)
         try:
@@ -274,7 +274,7 @@ def filled(server):
 
 
 class TestServersThatAreFullOrHang:
-    """In one thread: the first server that is asked is the first one of the list."""
+    """In one thread: the first server that is asked is the first one in the list."""
 
     X = numpy.random.default_rng(8).standard_normal(2000)
 
@@ -309,7 +309,7 @@ class TestServersThatAreFullOrHang:
 
     def test_another_one_is_asked_when_one_hangs(self, left_out, client):
         with Server() as one, Server() as two:
-            self.value([one, two])  # its connection is there, so that nothing but its answer is missing
+            self.value([one, two])  # its connection exists, so that only its response is missing
             with stopped(one.process):
                 same_bits(self.value([one, two], timeout=8), client.sum(self.X))
                 assert set(left_out) == {one.address}
@@ -324,7 +324,7 @@ class TestServersThatAreFullOrHang:
     @pytest.mark.parametrize("second_takes_s", [0.6, 0.1])
     def test_who_lacked_time_is_left_out_only_if_another_one_was_quicker(self, left_out, monkeypatch,
                                                                          second_takes_s):
-        """Of a timeout of 1 s, the first one has half, which is not enough."""
+        """Of a timeout of 1 s, the first one gets half, which is not enough."""
         monkeypatch.setattr(warpfold.dask, "_client", lambda target, tls: target)
 
         def call(target, timeout):
@@ -357,7 +357,7 @@ class TestServersThatAreFullOrHang:
 
 @pytest.mark.parametrize("reason", ["failed over", "TOO_MANY_REDUCTIONS", "ARRAY_TOO_LARGE"])
 def test_a_chunk_is_let_go_without_a_collection(left_out, servers, reason):
-    """Whether another server took it, or none did."""
+    """Whether another server accepted it, or none did."""
     chunk = numpy.ones(1000)
     alive = weakref.ref(chunk)
 
@@ -396,7 +396,7 @@ class TestWorkerProcesses:
         assert len(cluster.scheduler_info["workers"]) == 4
 
     def test_the_server_on_the_workers_machine_is_called(self, tmp_path, cluster):
-        """The far one is this machine, too, by a name that none of its workers goes by."""
+        """The far one is this machine, too, under a name that none of its workers uses."""
         x = numpy.ones(100_000)
         d = dask_array.from_array(x, chunks=7_001)
         logs = [tmp_path / "near", tmp_path / "far"]
@@ -404,7 +404,7 @@ class TestWorkerProcesses:
                 Server("--allow_insecure", listen="0.0.0.0:0", log=two) as far:
             far_name = "0.0.0.0:" + far.address.rpartition(":")[2]
             assert warpfold.dask.reduce(d, "sum", [far_name, near.address]).compute() == 100_000
-            # Without another one it is called.
+            # If there is no other one, it is called.
             with warpfold.connect(far_name) as client:
                 assert client.count_nonzero(x[:5]) == 5
         operators = [[line["operators"] for line in map(json.loads, path.read_text().splitlines())
@@ -418,7 +418,7 @@ class TestWorkerProcesses:
         mapped = dask.delayed(numpy.memmap)(path, "float64", "r")
         d = dask_array.from_delayed(mapped, (100_000,), "float64")
         assert warpfold.dask.reduce(d, "sum", servers).compute() == 100_000
-        # The file is cut after it was mapped: by the task between.
+        # The file is cut after it was mapped, by the task in between.
         cut = dask.delayed(cut_map)(mapped, str(path))
         d = dask_array.from_delayed(cut, (100_000,), "float64")
         with pytest.raises(ValueError, match="shorter"):
@@ -438,7 +438,7 @@ def cut_map(unused, path):
 
 
 def slowly(block, folder=None):
-    """Says that it runs, and takes its time, so that what is killed is in the middle of it."""
+    """Reports that it runs, and takes its time, so that a process is killed in the middle of it."""
     pathlib.Path(folder, f"{os.getpid()}_{time.monotonic_ns()}").touch()
     time.sleep(0.05)
     return block
@@ -457,7 +457,7 @@ def once_under_way(folder, wanted, action):
 
 
 class TestLosses:
-    """In the middle of a reduction. A cluster and servers of their own, since they do not survive."""
+    """In the middle of a reduction. They have a separate cluster and servers, which do not survive."""
 
     def test_a_worker_and_a_server_die(self, client, tmp_path):
         x = numpy.random.default_rng(6).standard_normal(400_000)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Capsules of DLPack of types, and on devices, that NumPy does not export."""
+"""Capsules of DLPack with types, and on devices, that NumPy does not export."""
 
 import ctypes
 
@@ -14,7 +14,7 @@ CUDA_MANAGED = 13
 
 
 class _Tensor(ctypes.Structure):
-    """DLManagedTensor of dlpack.h, the DLTensor in it included."""
+    """DLManagedTensor of dlpack.h, including its DLTensor."""
 
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
                 ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
@@ -24,7 +24,7 @@ class _Tensor(ctypes.Structure):
 
 
 class Foreign:
-    """A NumPy array as one of another library, which says nothing but what DLPack asks for."""
+    """A NumPy array in the form of another library's, which has only what DLPack requires."""
 
     def __init__(self, array):
         self.array = array
@@ -56,7 +56,7 @@ class Exporter:
 
 
 class Bfloat16(Exporter):
-    """An array of ml_dtypes' bfloat16 as JAX's are: by DLPack, with NumPy's type of the elements."""
+    """An array of ml_dtypes' bfloat16 like JAX's: through DLPack, with NumPy's type of the elements."""
 
     def __init__(self, array):
         super().__init__(array, HOST, _BFLOAT)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""dtype= of sum and prod: the same value in another type, along axes, and what it cannot be."""
+"""dtype= of sum and prod: the same value in another type, along axes, and the types that are impossible."""
 
 import array
 import ctypes
@@ -28,7 +28,7 @@ def axes_of(x):
 
 
 def exact(function, x, axis):
-    """An object array of Python's integers, which have no width."""
+    """Uses an object array of Python's integers, which have no width."""
     return numpy.asarray(function(x.astype(object), axis=axis))
 
 
@@ -107,7 +107,7 @@ def test_values_beyond_the_64_bits_of_the_elements(client, elements, answered, r
             with pytest.raises(OutOfRangeError, match=remedy) as raised:
                 function(x, axis, dtype=answered)
             assert raised.value.reason == "OVERFLOW" and "WRAP" not in str(raised.value)
-    if answered in ("uint64", "float64"):  # what the message says
+    if answered in ("uint64", "float64"):  # the message says this
         assert int(client.sum(x[0].astype(answered), dtype=answered)) == 2 * int(x[0, 0])
 
 
@@ -207,7 +207,7 @@ def test_pieces_of_bytes_among_arrays(client):
     x = numpy.arange(6, dtype="float32")
     pieces = [x[:2], x[2:3].tobytes()[:1], x[2:3].tobytes()[1:], b"", x[3:5], x[5:].tobytes()]
     assert client.sum(iter(pieces), dtype="float32") == 15
-    assert client.sum(iter([b"\x01\x02", bytearray(b"\x03")])) == 6  # uint8, where no type is said
+    assert client.sum(iter([b"\x01\x02", bytearray(b"\x03")])) == 6  # uint8, if no type is given
     for bad, words in (([b"123"], "inside an element of float32: 3 are left"), ([b"1", x], "inside an el"),
                        ([x, b"12345"], "inside an element"), ([memoryview(x.tobytes())[::2]], "gaps")):
         with pytest.raises(ValueError, match=words):

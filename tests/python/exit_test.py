@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that end while calls are under way."""
+"""Processes that end while calls are in progress."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 from calls_test import silence
 
-# Far above what a process takes to start and to end, and far below the timeout of a call.
+# Far more than a process takes to start and to end, and far less than the timeout of a call.
 _LIMIT_S = 20
 
 _DAEMON = """

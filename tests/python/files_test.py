@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are broken, or say what cannot be: ValueError of every kind of them, and no value."""
+"""Files that are broken, or claim the impossible: ValueError for every kind of them, and no value."""
 
 import ast
 import io
@@ -61,7 +61,7 @@ def test_headers_that_are_right(client, tmp_path, version, shape):
     archive(tmp_path / "x.npz", content)
     want = 0 if "0" in shape or shape == "()" else 15
     assert client.sum(files.npz(tmp_path / "x.npz", "x")) == want
-    if "0" not in shape:  # which NumPy does not map
+    if "0" not in shape:  # NumPy does not map these
         assert client.sum(files.npy(tmp_path / "x.npy")) == want
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_path():
 
 
 def test_paths_of_bytes(client, tmp_path):
-    path = os.fsencode(tmp_path / "\udcff")  # a name that is no text
+    path = os.fsencode(tmp_path / "\udcff")  # a name that is not text
     numpy.arange(5).tofile(path)
     assert client.sum(files.raw(path, "int64")) == 10
     with pytest.raises(ValueError, match=r"^/.*\udcff is no \.npy file"):
@@ -98,7 +98,7 @@ def test_paths_of_bytes(client, tmp_path):
         warpfold.connect(tls_ca=path)
     for name in ("tls_ca", "memory_socket"):
         with pytest.raises(TypeError, match=f"{name} must be a path, not 3"):
-            warpfold.connect(**{name: 3})  # else a descriptor of somebody's
+            warpfold.connect(**{name: 3})  # otherwise this would be somebody's descriptor
 
 
 @pytest.mark.parametrize("comment", [b"", b"of nothing at all"])
@@ -114,8 +114,8 @@ def test_an_archive_without_members_is_no_elements(client, tmp_path, comment):
     content = path.read_bytes()
     for pieces in ([content], [content[:3], content[3:]], [bytearray(content)]):
         with pytest.raises(ValueError, match="begins as an archive"):
-            client.sum(iter(pieces))  # without a type bytes are uint8
-    x = numpy.array([0x06054B50, *range(9)], "i4")  # begins as one does by chance
+            client.sum(iter(pieces))  # without a type, bytes are uint8
+    x = numpy.array([0x06054B50, *range(9)], "i4")  # begins like one by chance
     x.tofile(path)
     assert client.sum(files.raw(path, "int32")) == x.sum()
 
@@ -139,13 +139,13 @@ def test_members_with_flipped_bits(client, tmp_path, compression):
     for at in (40, 41, 45, 60, 5000, 20_000):
         path.write_bytes(right[:at] + bytes([right[at] ^ 0x10]) + right[at + 1:])
         try:
-            assert client.sum(files.npz(path, "x")) == value, at  # LZMA says twice how much memory it takes
+            assert client.sum(files.npz(path, "x")) == value, at  # LZMA states twice how much memory it takes
         except ValueError:
             refused += 1
     assert refused >= 4
 
 
-@pytest.mark.parametrize("offset, value", [(6, 1), (8, 77)])  # encrypted; a compression that nobody knows
+@pytest.mark.parametrize("offset, value", [(6, 1), (8, 77)])  # encrypted; an unknown compression
 def test_members_that_zipfile_does_not_read(client, tmp_path, offset, value):
     path = tmp_path / "x.npz"
     archive(path, npy(of_shape("(6,)")))
@@ -182,7 +182,7 @@ def test_a_column_whose_file_is_cut_meanwhile(tmp_path):
 @pytest.mark.parametrize("legacy", [False, True])
 def test_arrow_streams_that_were_cut(client, tmp_path, legacy):
     pyarrow = pytest.importorskip("pyarrow")
-    # Where a dictionary is replaced there is one more message between two batches.
+    # If a dictionary is replaced there is one more message between two batches.
     names = [pyarrow.array([name] * 9).dictionary_encode() for name in ("one", "one", "other")]
     batches = [pyarrow.record_batch({"x": numpy.arange(9), "name": name}) for name in names]
     options = pyarrow.ipc.IpcWriteOptions(use_legacy_format=legacy)
@@ -218,7 +218,7 @@ def test_bytes_behind_an_arrow_stream(client, tmp_path, legacy):
 
 
 class Trickle(io.BytesIO):
-    """A byte at a time, as a slow pipe may have them."""
+    """Returns a byte at a time, as a slow pipe may do."""
 
     def read(self, size=-1):
         return super().read(1)
@@ -238,10 +238,10 @@ def test_headers_are_no_elements(client, tmp_path, dtype):
         if dtype != "bfloat16":
             with pytest.raises(ValueError, match=remedy):
                 files.raw(path, dtype)
-            # What the message says for whoever means these bytes.
+            # The message suggests this to callers who mean these bytes.
             assert client.reduce(numpy.memmap(path, dtype, "r"), ["first"])
         with open(path, "rb") as file:
-            file.seek(len(content) % 8 + 8)  # what is skipped is the caller's to know
+            file.seek(len(content) % 8 + 8)  # the caller has to know what is skipped
             assert client.reduce(file, ["first"], dtype=dtype)
 
 
@@ -282,7 +282,7 @@ def test_files_in_order_each_have_whole_elements(client):
 
 
 def test_headers_in_pieces_are_no_elements(client, tmp_path):
-    """A chain of files has their lines, which nothing tells from other bytes."""
+    """A chain of files consists of their lines, which nothing distinguishes from other bytes."""
     numpy.save(tmp_path / "x.npy", numpy.ones(1000))
     content = (tmp_path / "x.npy").read_bytes()
     raw = io.BytesIO(bytes(800))

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-# Says how the child has ended, and then the sum. The array is longer than a message, so that some of it is
-# sent before the fork and some behind it.
+# Reports how the child has ended, and then the sum. The array is longer than a message, so that some of it is
+# sent before the fork and some after it.
 _SCRIPT = """
 import os, sys, numpy, warpfold
 client = warpfold.connect(sys.argv[1])

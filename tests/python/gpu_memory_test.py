@@ -45,7 +45,7 @@ FUNCTIONS = {
 
 
 class Driver:
-    """Says that host memory is a GPU's, and answers as the driver's functions do: 0 for success."""
+    """Claims that host memory is a GPU's, and returns what the driver's functions do: 0 for success."""
 
     PRIMARY = 6  # a context
 
@@ -144,7 +144,7 @@ def test_arrays_on_a_gpu(client, path, monkeypatch):
         assert result.way == "gpu memory"
         assert result["first"] == x[100] and result["sum"] == client.sum(x[100:].copy())
     assert connection.opened == [80_000]  # once for the allocation
-    assert driver.times("cuCtxSynchronize") == 3  # and each time for what the GPU has yet to do
+    assert driver.times("cuCtxSynchronize") == 3  # each time for what the GPU has yet to do
     assert driver.times("cuCtxPushCurrent_v2") == driver.times("cuCtxPopCurrent_v2") == 4
     assert client.reduce(OnGpu(x[::2]), ["sum"]).way == "staged"
     del array, result
@@ -155,7 +155,7 @@ def test_arrays_on_a_gpu(client, path, monkeypatch):
 
 @pytest.fixture
 def lent(path, monkeypatch):
-    """To a client: a stand-in's memory."""
+    """Lends a client a stand-in's memory."""
     real = _native.MemoryConnection.open(path, SETTINGS, None)
     shared = real.allocate(8_000, SETTINGS, None)
     driver = Driver(shared.address, 8_000)
@@ -280,7 +280,7 @@ def test_what_was_opened_is_given_back_without_the_lock(near, path, lent):
 
 
 def test_another_allocation_at_the_same_address_is_another_one(client, path, monkeypatch):
-    """The array that lies in it may be the same object, as one that a library has filled anew."""
+    """The array that lies in it may be the same object, like one that a library has filled anew."""
     real = _native.MemoryConnection.open(path, SETTINGS, None)
     old, new = (real.allocate(8_000, SETTINGS, None) for _ in range(2))
     old.bytes()[:] = 1
@@ -309,7 +309,7 @@ def test_what_numbas_protocol_says_of_a_place(what, is_there):
 @pytest.mark.parametrize("refuses", ["", "cuPointerGetAttribute", "cuMemGetAddressRange_v2",
                                      "cuCtxSynchronize", "cuCtxPushCurrent_v2", "cuIpcGetMemHandle"])
 def test_arrays_on_a_gpu_that_cannot_be_shared_are_staged(client, monkeypatch, refuses):
-    """Without a refusal of the driver's, the server's: it computes on the CPU."""
+    """Without an error from the driver, there is the server's: it computes on the CPU."""
     x = numpy.arange(100.0)
     driver = Driver(x.ctypes.data, x.nbytes, refuses)
     monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
@@ -368,7 +368,7 @@ def test_an_interrupt_while_an_array_is_exported_is_heard(near, path, monkeypatc
 @pytest.mark.parametrize("context", [0, None])  # it is null, or refused
 @pytest.mark.parametrize("refuses", ["", "cuDevicePrimaryCtxRetain", "cuCtxSynchronize"])
 def test_memory_without_a_context_is_settled_by_that_of_cudas_runtime(client, monkeypatch, refuses, context):
-    """As a pool's has none. Such memory cannot be shared."""
+    """As for a pool's memory, which has none. Such memory cannot be shared."""
     x = numpy.arange(100.0)
     driver = Driver(x.ctypes.data, x.nbytes, refuses, context)
     monkeypatch.setattr(gpu, "_driver", lambda: driver.native)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 """Calls that succeed, fail and are given up leave nothing behind, in the process's memory or in Python's; nor
-do clients that are closed, of which neither descriptors nor threads stay."""
+do closed clients leave descriptors or threads."""
 
 import asyncio
 import gc
@@ -75,7 +75,7 @@ async def in_asyncio(client):
             await task
 
 
-# What is done again and again, each with others that share nothing with it.
+# Actions that are repeated, each with others that share nothing with it.
 ACTIONS = {
     "sum": lambda client: client.sum(X),
     "strides": lambda client: client.sum(X.T),
@@ -91,10 +91,10 @@ ACTIONS = {
     "parts": parts,
     "mapped": mapped,
     "asyncio": lambda client: asyncio.run(in_asyncio(client))}
-# So many rounds that a leak of these bytes in each is more than a few pages.
+# Enough rounds that a leak of these bytes in each is more than a few pages.
 _ROUNDS = {"asyncio": 700}
 _LEAK_BYTES = 100
-# What the allocator may take in any number of rounds.
+# The memory that the allocator may take in any number of rounds.
 _PAGES_BYTES = 65536
 _TRIES = 12
 _FIRST = 5
@@ -121,7 +121,7 @@ def everything(client, rounds):
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_memory_of_the_process(client, name):
-    """Pools of memory grow once in a while, and leaks grow always: the least of several tries counts."""
+    """Pools of memory grow once in a while, but leaks always grow: the least of several tries counts."""
     action, rounds = ACTIONS[name], _ROUNDS.get(name, 1000)
     most = max(_LEAK_BYTES * rounds, _PAGES_BYTES)
     grown = []

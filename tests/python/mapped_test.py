@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Mapped files that are cut before a call, or in the middle of one: ValueError, and the process lives."""
+"""Mapped files that are cut before a call, or in the middle of one: ValueError, and the process goes on."""
 
 import mmap
 import os
@@ -21,7 +21,7 @@ from warpfold.partial import question_of
 from warpfold.raw_bytes import WholeElements
 
 FILE_BYTES = 64 << 20
-# What a peer takes before the file is cut: far more than a header, far less than all.
+# The bytes that a peer takes before the file is cut: far more than a header, far less than the whole.
 TAKEN_BYTES = 2 << 20
 
 _WAYS = {
@@ -75,8 +75,8 @@ def keeper():
 
 
 def in_the_middle(keeper, path, happens, call, then=""):
-    """The call in a process of its own, whose id `happens` is given when the server has a part of the file:
-    what it printed, and how it ended."""
+    """The call in a separate process, whose id `happens` is given when the server has a part of the file:
+    returns what it printed, and how it ended."""
     with open(path, "wb") as file:
         file.truncate(FILE_BYTES)
     processes = []
@@ -87,7 +87,7 @@ def in_the_middle(keeper, path, happens, call, then=""):
         return data
 
     with proxy(keeper.address, watch) as address:
-        # Its own handler of the signal must go on being heard of other faults.
+        # The program's own handler of the signal must go on receiving other faults.
         command = [sys.executable, "-X", "faulthandler", "-c", _SCENARIO.format(call=call, then=then),
                    address, path]
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
@@ -172,7 +172,7 @@ def told(keeper, tmp_path, calls):
     "call(faulthandler.enable); cut[-1]", "call(faulthandler.enable); call(int); cut[-1]",
     "call(faulthandler.enable); call(lambda: cut[-1])"])
 def test_a_handler_that_is_installed_in_the_middle_of_a_call(keeper, tmp_path, calls):
-    """It passes on to ours what comes later, and ours passes it on to nobody who passes it back."""
+    """It passes to ours what comes later, and ours passes nothing to a handler that passes it back."""
     done = told(keeper, tmp_path, calls)
     assert done.returncode == -signal.SIGBUS, done.stderr[-2000:]
     assert done.stdout.startswith("0.0\n") and done.stderr.count("Fatal Python error") == 1
@@ -187,7 +187,7 @@ def test_a_cut_after_another_handler_was_installed(keeper, tmp_path, happens):
 
 
 def test_a_forked_process_has_no_calls(keeper, tmp_path):
-    """What it reads of a file that was cut is not there: it gets no zeros instead."""
+    """What it reads of a file that was cut is missing: it gets no zeros instead."""
     done = told(keeper, tmp_path, "call(fork)")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith(f"{-signal.SIGBUS}\n") and "shorter than the map" in done.stdout
@@ -268,7 +268,7 @@ def view_of(path):
 
 
 def cuts_of(path, *, size):
-    """Cuts the file when the elements of all but the last one were taken."""
+    """Cuts the file when the elements of all pieces but the last were taken."""
     view = view_of(path)
     yield view[:-3]
     os.truncate(path, size)
@@ -334,7 +334,7 @@ def test_lists_of_mapped_arrays(client, tmp_path, less_bytes):
 
 
 def parts_of_maps(path):
-    """Of the second half of a file."""
+    """A view of the second half of a file."""
     half = 1 << 19
     with open(path, "r+b") as file:
         private = mmap.mmap(file.fileno(), half, access=mmap.ACCESS_COPY, offset=half)
@@ -380,7 +380,7 @@ def test_a_part_before_the_cut_by_dlpack(client, tmp_path):
 
 @pytest.fixture(params=["asked", "found"])
 def place_of(request, monkeypatch):
-    """By the kernel's answer, and as before Linux 6.11."""
+    """With the kernel's own response, and as before Linux 6.11."""
     if request.param == "found":
         def refuse(address):
             raise OSError("of a newer kernel")
@@ -473,7 +473,7 @@ def cut_after(function, path):
     lambda mapped: mapped[:1000],  # its head is copied to the chunk before
 ])
 def test_cut_while_a_task_of_dask_copies(tmp_path, elements, monkeypatch):
-    """The copy begins after all has been looked at."""
+    """The copy begins after everything has been looked at."""
     dask = pytest.importorskip("warpfold.dask")
     path = tmp_path / "x"
     numpy.ones(100_000).tofile(path)

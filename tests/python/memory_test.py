@@ -115,7 +115,7 @@ def test_a_client_that_is_closed_while_it_connects_keeps_no_connection(near, pat
         open = staticmethod(lambda *said, then=_native.MemoryConnection.open: client.close() or then(*said))
 
     monkeypatch.setattr(_native, "MemoryConnection", Closing)
-    assert client.empty(3).shape == (3,)  # it was under way
+    assert client.empty(3).shape == (3,)  # it was in progress
     assert client._memory._connection is None
 
 
@@ -232,7 +232,7 @@ for interval in range(1, 200):
 
 
 def test_a_handler_of_a_signal_closes_the_client_that_its_thread_uses(near, path):
-    """It would wait for ever for a lock that its own thread has."""
+    """It would wait for ever for a lock that its own thread holds."""
     subprocess.run([sys.executable, "-c", _CLOSED_BY_A_HANDLER, near.address, path], check=True, timeout=120)
 
 

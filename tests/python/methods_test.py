@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every method beside NumPy's reduction of its name: values, types, shapes, options."""
+"""Every method compared with the NumPy reduction of its name: values, types, shapes, options."""
 
 import asyncio
 import math
@@ -167,7 +167,7 @@ def test_overflow_is_refused_where_operators_wrap_only_if_it_is_named(client, se
             with pytest.raises(ValueError, match="wrap: they report no overflow") as raised:
                 method(array, [name], matrix=True, overflow="error")
             assert raised.value.reason == "BAD_HEADER"
-            # What is computed modulo a number does not overflow.
+            # A value that is computed modulo a number does not overflow.
             assert method(array, [name], matrix=True, overflow="error", modulus=7) is not None
         assert client.reduce(array.astype("float32"), [name], matrix=True, overflow="error")[name].size
 
@@ -221,7 +221,7 @@ def test_every_operator_has_a_method(client):
     named = {"product": "prod", "variance": "var", "stddev": "std", "l1_norm": "norm", "l2_norm": "norm"}
     for operator in operators:
         method = getattr(warpfold.Client, named.get(operator, operator))
-        # package_test.py looks at the rest of them.
+        # package_test.py checks the rest of them.
         assert len(method.__doc__.splitlines()[0]) > 20, operator
     scalars = [name for name in operators if name not in ("matrix_product", "affine_compose", "logsumexp",
                                                           "exact_sum")]

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin of pytest's that lets NumPy's own tests reduce by a Warpfold server: numpy.sum, numpy.nanmax and
+"""A plugin for pytest that makes NumPy's own tests reduce with a Warpfold server: numpy.sum, numpy.nanmax and
 the others are the package's methods while the tests run. numpy_suite_test.py runs them.
 
-What the package refuses by its contract (docs/python.md) goes to NumPy's function, and is counted under the
-name of the rule. Environment: WARPFOLD_TARGET, the server; WARPFOLD_COUNTS, a file for the counts.
+Calls that the package rejects by its contract (docs/python.md) go to NumPy's function, and are counted under
+the name of the rule. Environment: WARPFOLD_TARGET, the server; WARPFOLD_COUNTS, a file for the counts.
 """
 
 import collections
@@ -17,7 +17,7 @@ import numpy
 
 import warpfold
 
-# Method of the client, and its options, for each function of NumPy's.
+# The client's method, and its options, for each of NumPy's functions.
 _NAN = {"nan": "ignore"}
 FUNCTIONS = {
     "sum": ("sum", {}),
@@ -45,14 +45,14 @@ FUNCTIONS = {
     "nanstd": ("std", _NAN)
 }
 _OPTIONS = ("axis", "keepdims", "ddof", "correction")
-# Which of them have dtype=, as the answer's type.
+# Those among them that have dtype=, as the result's type.
 _WITH_DTYPE = ("sum", "prod", "nansum", "nanprod")
 
 counts = collections.Counter()
 
 
 def rule_of(function, array, options):
-    """By which rule of the contract the package does not take this call; None if it does."""
+    """The rule of the contract by which the package does not accept this call; None if it does."""
     for name in options:
         if name not in _OPTIONS and not (name == "dtype" and function in _WITH_DTYPE):
             return f"no {name}="
@@ -69,7 +69,7 @@ def rule_of(function, array, options):
 
 
 def rule_of_dtype(kind, dtype):
-    """What the package refuses as the type of an answer: ADR 85."""
+    """What the package rejects as the type of a result: ADR 85."""
     try:
         answered = numpy.dtype(dtype)
     except TypeError:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy's own tests of its reductions, run through the package: all pass but those named here."""
+"""NumPy's own tests of its reductions, run through the package: all pass except those named here."""
 
 import json
 import pathlib
@@ -36,7 +36,7 @@ def over(types, *, ends=("0d-{}-None", "2d-{}-None", "2d-{}-0", "2d-{}-1")):
 
 _COMPLEX = over("F", ends=("nanvar-0d-{}", "nanvar-1d-{}", "nanstd-0d-{}", "nanstd-1d-{}"))
 
-# What differs by contract, as docs/python.md has it: why, and of which parameters if not of all.
+# Differences by contract, as in docs/python.md: the reason, and the parameters if not all are meant.
 _DIFFERS = {
     "TestNanFunctions_MinMax::test_allnans": (_WARNING, over("efd")),
     "TestNanFunctions_ArgminArgmax::test_allnans": (_TEXT, over("efd")),
@@ -85,5 +85,5 @@ def test_all_pass_but_those_named(server, tmp_path):
     counts = json.loads(counts_file.read_text(encoding="utf-8"))
     assert counts["by the server"] > 20_000 and counts["by the server with axis="] > 1_000, counts
     assert counts["by the server with dtype="] > 100, counts
-    # Whoever reads the log sees what of NumPy's interface was not asked of the package.
+    # The log shows which parts of NumPy's interface the package was not asked for.
     print(json.dumps(counts, indent=1), file=sys.stderr)

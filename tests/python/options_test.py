@@ -165,7 +165,7 @@ def test_element_types_by_any_name(client, dtype):
     assert client.max(x.tobytes(), dtype=dtype).dtype == numpy.float32
     assert client.sum(iter([]), dtype=dtype) == 0
     assert client.reduce(x.tobytes(), ["sum"], dtype=dtype)["sum"] == 10
-    assert client.max(x, dtype=dtype) == 4  # which says the same
+    assert client.max(x, dtype=dtype) == 4  # this says the same
     with client.put(x.tobytes(), dtype=dtype) as kept:
         assert kept.sum() == 10
     assert client.merge([client.partial(x.tobytes(), ["sum"], dtype=dtype)])["sum"] == 10

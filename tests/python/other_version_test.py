@@ -10,8 +10,8 @@ import pytest
 import warpfold
 from warpfold import errors
 
-# A gRPC server by the distribution's grpcio, which answers every call alike: with the bytes in its first
-# argument, or as one that knows no method.
+# A gRPC server made with the distribution's grpcio, which responds to every call in the same way: with the
+# bytes in its first argument, or like one that knows no method.
 _SERVER = """
 import sys
 from concurrent import futures
@@ -34,7 +34,7 @@ sys.stdin.read()
 server.stop(None)
 """
 
-# As protobuf: reduction { results { operator, value } element_count }, of five elements.
+# In protobuf's encoding: reduction { results { operator, value } element_count }, for five elements.
 ANSWERS = {
     "an empty answer": "",
     "no message": "ff",
@@ -76,7 +76,7 @@ def test_a_clear_exception(foreign, client, count):
 
 
 def test_other_methods(foreign, client):
-    """Axes, kept arrays, states and what the server says of itself."""
+    """Axes, kept arrays, states and what the server reports about itself."""
     address, answer = foreign
     x = numpy.ones((100, 512))
     states = [client.partial(x, ["sum"])]
@@ -85,13 +85,13 @@ def test_other_methods(foreign, client):
         calls = [lambda: other.sum(x, 1), lambda: other.sum(x, 0), lambda: other.put(x),
                  lambda: other.array(b"t" * 16), lambda: other.merge(states),
                  lambda: other.merge_to_state(states), other.info]
-        # A server that keeps nothing answers an empty message.
+        # A server that keeps nothing returns an empty message.
         calls += [] if answer == "an empty answer" else [other.arrays]
         for call in calls:
             with pytest.raises(expected) as raised:
                 call()
             assert raised.value.message
-        # What is no answer to whether it serves is none that it does.
+        # A response that does not say whether it serves does not mean that it does.
         try:
             assert other.is_serving() is False
         except expected as error:
@@ -99,7 +99,7 @@ def test_other_methods(foreign, client):
     assert client.sum(x) == x.size
 
 
-# The sum of five ones, as a server of this version answers it: the server above is heard.
+# The sum of five ones, as a server of this version returns it: this shows that the server above is heard.
 @pytest.mark.parametrize("foreign", ["what fits"], indirect=True)
 def test_an_answer_that_fits_is_taken(foreign):
     with warpfold.connect(foreign[0]) as other:

@@ -33,7 +33,7 @@ def run(*command):
 def test_import_brings_in_nothing_heavy():
     heavy = ("numpy", "asyncio", "torch", "jax", "cupy", "pyarrow", "dask", "distributed", "tqdm",
              "ml_dtypes", "concurrent.futures", "ctypes", "multiprocessing", "pathlib", "urllib.parse")
-    # Not from the folder that it runs in, whose package is not built where pip has installed one.
+    # Not from the folder in which it runs: its package is not built if pip has installed one.
     loaded = run("-P", "-c", "import warpfold, sys; print(*sys.modules)").split()
     assert not set(heavy) & set(loaded)
 
@@ -88,7 +88,7 @@ def test_subinterpreters_are_refused(before):
 
 @pytest.mark.parametrize("before", ["", "import warpfold"])
 def test_a_refused_subinterpreter_leaves_the_main_interpreter_alone(before):
-    """Calls of the main interpreter were TypeErrors after it, and then ended the process."""
+    """Previously, calls of the main interpreter were TypeErrors after it, and then ended the process."""
     after = "import warpfold\n" \
             "client = warpfold.connect('127.0.0.1:1')\n" \
             "try: client.sum([1, 2], timeout=0.1)\n" \
@@ -187,7 +187,7 @@ def test_what_is_said_of_the_package():
 def test_what_pages_show(page, server):
     blocks = re.findall(r"```python\n(.*?)```", (_ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     shown = [block for block in blocks if "warpfold.connect" in block or "aio.connect" in block]
-    if importlib.util.find_spec("ray") is None:  # 70 MB that no other test needs
+    if importlib.util.find_spec("ray") is None:  # it has 70 MB, which no other test needs
         shown = [block for block in shown if "import ray" not in block]
     assert shown
     for block in shown:

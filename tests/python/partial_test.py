@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of arrays: their states merge to the bits of one call, and bad ones are refused."""
+"""Parts of arrays: their states merge to the bits of one call, and bad states are rejected."""
 
 import asyncio
 import dataclasses
@@ -72,7 +72,7 @@ def test_a_part_needs_no_value(client):
 
 
 def test_what_is_about_the_final_values_may_differ(client):
-    """docs/operators.md says so, and the servers and the C++ client have it so."""
+    """docs/operators.md says so, and the servers and the C++ client do the same."""
     x = numpy.full(1024, 2**62)
     plain, error, wrap = (functools.partial(client.partial, operators=["sum", "variance"], overflow=overflow)
                           for overflow in (None, "error", "wrap"))
@@ -105,7 +105,7 @@ def test_options_of_products_that_wrap(client):
 
 
 def test_states_of_bfloat16_of_several_libraries(client):
-    """ml_dtypes', and PyTorch's, which NumPy has no type for: bytes here."""
+    """The types of ml_dtypes, and of PyTorch, for which NumPy has no type: here they are bytes."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = numpy.arange(2 * CUT).astype(ml_dtypes.bfloat16)
     ours = client.partial(x[:CUT], ["sum", "max"])
@@ -121,7 +121,7 @@ def test_states_of_bfloat16_of_several_libraries(client):
 
 
 def test_pieces_one_behind_the_other(client, x):
-    """As Dask's chunks go: a body, and the heads of those behind it."""
+    """As Dask's chunks are sent: a body, and the heads of the chunks after it."""
     from warpfold.arrays import elements_of
 
     question = client.partial(x[:512], ["sum"]).question
@@ -173,7 +173,7 @@ def test_bad_states(client, x):
     other = client.partial(x[512:1024], ["max"], 512)
     with pytest.raises(TypeError, match="same question"):
         client.merge([first, other])
-    # A state that says to be of another question than the server made it for.
+    # A state that claims to be for another question than the one for which the server made it.
     with pytest.raises(warpfold.errors.InvalidArgumentError):
         client.merge([dataclasses.replace(first, question=client.partial(x, ["describe"]).question)])
     with pytest.raises(TypeError, match="PartialState"):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""More calls at a time than a server has places for: those of one client wait for each other. And threads."""
+"""More calls at a time than a server has places: those of one client wait for each other. Also threads."""
 
 import asyncio
 import concurrent.futures
@@ -15,7 +15,7 @@ import warpfold
 from conftest import Server
 from warpfold import aio, errors
 
-X = numpy.ones(1 << 20)  # 8 MiB, and so shares on several streams
+X = numpy.ones(1 << 20)  # 8 MiB, so it is sent as shares on several streams
 TIMEOUT_S = 300  # so that a failure does not hang
 
 
@@ -69,11 +69,11 @@ def test_who_has_no_place_gives_up_where_others_have_all():
 
 
 def test_a_client_that_is_closed_while_a_call_begins(server, monkeypatch):
-    """By another thread, between the question whether it is open and the call's place in the line."""
+    """By another thread, between the check whether it is open and the call's place in the line."""
 
     async def main():
         client = aio.connect(server.address)
-        assert await client.sum([1, 2]) == 3  # so that there is a thread, which ends
+        assert await client.sum([1, 2]) == 3  # so that there is a thread, and it ends
         opened = client._client._open
         monkeypatch.setattr(client._client, "_open", lambda: (opened(), client.close())[0])
         with pytest.raises(RuntimeError, match="this client is closed"):
@@ -103,7 +103,7 @@ def test_iterators_and_progress_have_the_variables_of_their_task(server):
 
 
 def test_iterators_on_all_threads_find_places(server):
-    """They hold them until they end, so that none may wait for another."""
+    """They hold their threads until they end, so none may wait for another."""
     all_there = threading.Barrier(aio._THREADS)
 
     def pieces():

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The short way (warpfold.plain) beside the general one, which any option takes: the same answers."""
+"""The short way (warpfold.plain) compared with the general one, which any option takes: the results are the
+same."""
 
 import numpy
 import pytest
@@ -13,13 +14,13 @@ TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
 METHODS = ("sum", "prod", "min", "max", "mean", "var", "std", "any", "all", "count_nonzero", "norm",
            "max_abs", "sum_of_squares", "exact_sum", "logsumexp", "bit_and", "bit_or", "bit_xor", "first",
            "last", "argmin", "argmax", "minmax", "describe", "max_subarray_sum")
-# They answer several numbers, or, norm, one of another type.
+# These return several numbers, or, in the case of norm, one of another type.
 GENERAL = ("argmin", "argmax", "minmax", "describe", "max_subarray_sum", "norm")
 OTHER_WAY = {"request_id": "general"}
 
 
 def answer_of(method, array, **options):
-    """What a call answers or raises, with all that can be told from outside."""
+    """What a call returns or raises, with everything that can be observed from outside."""
     try:
         value = method(array, **options)
     except Exception as error:
@@ -29,7 +30,7 @@ def answer_of(method, array, **options):
 
 @pytest.fixture
 def taken(monkeypatch):
-    """What the short way has answered: None where it left a call to the general one."""
+    """What the short way has returned: None if it left a call to the general one."""
     answers = []
     value_of = plain.value_of
 
@@ -49,7 +50,7 @@ def test_answers_the_same(client, method, dtype, taken):
     for array in (x, x[3:], x[:0], x[5:6], x[:1000].reshape(10, 100)):
         taken.clear()
         answer = answer_of(call, array)
-        if not issubclass(answer[0], Exception):  # one that is raised comes out of the short way, too
+        if not issubclass(answer[0], Exception):  # an exception comes out of the short way, too
             assert any(one is not None for one in taken) == (method not in GENERAL)
         assert answer == answer_of(call, array, **OTHER_WAY)
 

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The threads of a client wait for their own sockets (docs/adr/0123); programs that it starts need not."""
+"""The threads of a client wait for their own sockets (docs/adr/0123); programs that it starts need not do
+so."""
 
 import os
 import subprocess
@@ -8,7 +9,7 @@ import sys
 
 import pytest
 
-# gRPC's default has one epoll set for the process; the strategy `poll` has none.
+# With gRPC's default the process has one epoll set; with the strategy `poll` it has none.
 _SCRIPT = """
 import os, sys, warpfold
 warpfold.connect(sys.argv[1]).sum([1, 2, 3])

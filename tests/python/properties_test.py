@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Properties over arrays that Hypothesis thinks of: any values, shapes, strides and cuts."""
+"""Properties over arrays that Hypothesis chooses: any values, shapes, strides and cuts."""
 
 import math
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that the server keeps: the values of NumPy's, in parts, and what ends them."""
+"""Arrays that the server keeps: NumPy's values, in parts, and what ends the arrays."""
 
 import asyncio
 import dataclasses
@@ -74,7 +74,7 @@ def test_a_shape_for_an_array_that_is_known_by_its_token(client, keeper, shape, 
         part = flat[700:1400].reshape(-1, 7)
         assert (part.sum(axis=1) == client.sum(X[100:200], axis=1)).all()
         assert shaped[:1].reshape(-1).max() == expected[:1].max()
-        # The array is still its owner's to delete, and all of it is what goes.
+        # Only the array's owner may delete it, and then all of it goes.
         assert not hasattr(shaped, "delete") and not hasattr(shaped, "__exit__")
         assert [info.nbytes for info in client.arrays()] == [X.nbytes]
 
@@ -286,7 +286,7 @@ def test_an_array_is_deleted_whose_put_raises(client, keeper, kind, total_by):
 
 
 def test_an_array_is_deleted_of_whose_put_a_signal_leaves_no_answer(client, keeper):
-    """The handler raises when the call has returned, and before its answer is anywhere."""
+    """The handler raises when the call has returned, and before its result is stored anywhere."""
 
     class Interrupted:
         def __init__(self, native):
@@ -316,7 +316,7 @@ def test_a_put_that_is_cancelled_too_late_is_deleted(client, keeper, monkeypatch
         def work(native, stop):
             try:
                 return put.run(native, None)
-            finally:  # else the loop waited forever for a put that has failed
+            finally:  # otherwise the loop would wait for ever for a put that has failed
                 kept.set()
                 cancelled.wait()
 
@@ -332,7 +332,7 @@ def test_a_put_that_is_cancelled_too_late_is_deleted(client, keeper, monkeypatch
                     other.close()
                 task.cancel()
                 await asyncio.sleep(0)
-            finally:  # else the thread above, and the loop with it, waited forever where the test has failed
+            finally:  # otherwise the thread above, and the loop, would wait for ever if the test has failed
                 cancelled.set()
             with pytest.raises(asyncio.CancelledError):
                 await task

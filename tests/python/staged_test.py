@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays on a GPU, which the host is here, that are copied to it part by part: along axes and as a whole."""
+"""Arrays on a GPU, which is the host here, that are copied to it part by part: along axes and as a whole."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ PIECE_BYTES = 64  # 8 elements
 
 
 class Forgotten:
-    """The memory of a client whose server was another one until now: it knows no token of that one."""
+    """The memory of a client whose server was another one until now: it knows none of that one's tokens."""
 
     def of_call(self, settings, stop):
         return self
@@ -37,7 +37,7 @@ class Forgotten:
 
 
 class Slow(OnGpu):
-    """Takes its time to be copied, and says which of its parts is copied."""
+    """Takes its time to be copied, and reports which of its parts is copied."""
 
     copying = 0
     copied = 0
@@ -122,7 +122,7 @@ def test_the_timeout_is_of_all_parts(staging, shape, monkeypatch):
 
 
 def test_parts_of_matrices(staging):
-    x = numpy.random.default_rng(8).normal(size=(3, 5, 5))  # of which each is larger than a piece
+    x = numpy.random.default_rng(8).normal(size=(3, 5, 5))  # each of these is larger than a piece
     got = staging.reduce(OnGpu(x), ["sum", "matrix_product"], matrix=True)
     assert got == staging.reduce(x, ["sum", "matrix_product"], matrix=True) and got.way == "staged"
 
@@ -144,7 +144,7 @@ def test_asyncio(near, monkeypatch):
     (lambda client, array: client.sum(array, axis=-1), 2),
     (lambda client, array: client.put(array), 1), (lambda client, array: client.partial(array, ["sum"]), 1)])
 def test_a_cancelled_awaitable_waits_for_the_copy(near, monkeypatch, call, part):
-    """Afterwards its owner may write to the array, or free it."""
+    """Afterwards the array's owner may write to it, or free it."""
     monkeypatch.setattr(arrays, "PIECE_BYTES", PIECE_BYTES)
     monkeypatch.setattr(Slow, "copied", 0)
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The statistical functions of the Python array API standard (2024.12), held against its text.
+"""The statistical functions of the Python array API standard (2024.12), compared with its text.
 
-https://data-apis.org/array-api/2024.12/API_specification/statistical_functions.html; so far as the package
-has them: without dtype=, with axis= in axis_test.py, and without cumulative_sum and cumulative_prod. What
-differs by contract is named in TestByContract, and nothing else does.
+https://data-apis.org/array-api/2024.12/API_specification/statistical_functions.html; as far as the package
+has them: without dtype=, with axis= in axis_test.py, and without cumulative_sum and cumulative_prod.
+Differences by contract are named in TestByContract, and there are no others.
 """
 
 import math
@@ -29,15 +29,15 @@ def of(dtype):
 
 
 def can_be_multiplied(elements):
-    """Whether their product is the same in any order, but for rounding: no part of it is infinite, or loses
-    digits near 0. Of floats; the server multiplies them in the order of a tree."""
+    """Whether their product is the same in any order, except for rounding: no part of it is infinite, or
+    loses digits near 0. For floats; the server multiplies them in the order of a tree."""
     large = math.prod(max(abs(element), 1.0) for element in elements)
     small = math.prod(min(abs(element), 1.0) for element in elements if element != 0)
     return math.isfinite(large) and small > 1e-290
 
 
 def each(function, array, **options):
-    """The value, checked to be of zero dimensions, and with keepdims of as many as the array."""
+    """The value, checked to have no dimensions, or with keepdims as many as the array."""
     value = function(array, **options)
     kept = function(array, keepdims=True, **options)
     assert numpy.shape(value) == () and kept.shape == (1,) * array.ndim
@@ -107,7 +107,7 @@ def test_nan_is_kept(client, name, dtype):
 
 
 class TestByContract:
-    """What the package answers otherwise than the standard says, on purpose (docs/python.md)."""
+    """What the package returns differently from the standard, on purpose (docs/python.md)."""
 
     def test_floats_are_summed_and_answered_as_float64(self, client):
         x = numpy.ones(3, "float32")
@@ -124,5 +124,5 @@ class TestByContract:
                 getattr(client, name)(numpy.empty(0))
 
     def test_what_no_correction_leaves_is_nan(self, client):
-        for correction in (2, 2.5, 3):  # NumPy divides by 0 and answers infinity
+        for correction in (2, 2.5, 3):  # NumPy divides by 0 and returns infinity
             assert math.isnan(client.var(numpy.array([1.0, 2.0]), correction=correction))

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Servers with TLS, and such as ask for a client's certificate, too: by both clients, and by Dask's tasks."""
+"""Servers with TLS, and those that also ask for a client's certificate: with both clients, and from Dask's
+tasks."""
 
 import asyncio
 import shutil
@@ -19,7 +20,7 @@ TIMEOUT_S = 60  # so that a failure does not hang
 
 
 class Keys:
-    """Each a certificate, which is its own authority, and its key."""
+    """For each, a certificate, which is its own authority, and its key."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -74,7 +75,7 @@ def test_the_server_proves_who_it_is(keys, secure, server, total_by):
         with pytest.raises(errors.UnavailableError):
             total_by(secure, **tls)
     with pytest.raises(errors.UnavailableError):
-        total_by(server.address, tls_ca=keys.server[0])  # which has no TLS
+        total_by(server.address, tls_ca=keys.server[0])  # this server has no TLS
 
 
 @BOTH

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The server as gRPC's tools see it: reflection and channelz, by the packages of the gRPC project."""
+"""The server as gRPC's tools see it: reflection and channelz, with the packages of the gRPC project."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ def test_a_client_that_has_no_proto_file_calls_by_reflection():
 
 
 async def early_error(address, by_iterator):
-    """The status and the reason's bytes of a header that the server refuses, with 64 chunks behind it."""
+    """The status and the reason's bytes for a header that the server rejects, with 64 chunks after it."""
     # ReduceRequest { header { spec { element_type: 99 } } }, then { chunk { data } } of 64 KiB.
     header = bytes.fromhex("0a040a021063")
     chunk = bytes.fromhex("7a8480047a808004") + bytes(1 << 16)
@@ -70,7 +70,7 @@ async def early_error(address, by_iterator):
 
 
 def test_grpc_aio_may_lose_an_early_error(server):
-    """As docs/calling.md has it: what is heard is the server's status whole, or gRPC's own."""
+    """As docs/calling.md says: what arrives is the whole of the server's status, or gRPC's own."""
     whole = {}
     for by_iterator in (True, False):
         heard = [asyncio.run(early_error(server.address, by_iterator)) for _ in range(10)]

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The wheels, in a bare environment of each Python that they are for: the first call to a real server, and
-the suites of methods, arrays and bad input. And that they bring whatever other machines may lack.
+"""The wheels, in a bare environment of each Python for which they are built: the first call to a real server,
+and the suites of methods, arrays and bad input. Also that they bring everything that other machines may lack.
 
-Pythons are python3.11 and so on: of those that WARPFOLD_PYTHONS names, colons between them, on the path, or
-of pyenv.
+Pythons are python3.11 and so on: those that WARPFOLD_PYTHONS names, separated by colons, on the path, or from
+pyenv.
 """
 
 import os
@@ -52,7 +52,7 @@ PYTHONS = {version: interpreter(version) for version in ("3.11", "3.12", "3.13")
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
-    """A folder with the wheel for each Python that is there."""
+    """A folder with a wheel for each Python that is installed."""
     folder = tmp_path_factory.mktemp("wheels")
     subprocess.run([_ROOT / "deploy/python_wheel.sh", folder, *filter(None, PYTHONS.values())], check=True)
     return folder
@@ -108,8 +108,8 @@ def test_they_have_the_licences_of_what_is_in_them(wheels):
 
 
 def test_they_link_nothing_that_other_machines_may_lack(wheels, tmp_path):
-    """auditwheel reads what every library in the wheel links, and which symbols of it: that each is in the
-    wheel, or a library that all machines of the platform in the wheel's name have."""
+    """auditwheel reads what every library in the wheel links, and which symbols it uses: each is in the
+    wheel, or in a library that all machines of the platform in the wheel's name have."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
     install(tmp_path / "bin/python", "auditwheel")
     for wheel in wheels.iterdir():

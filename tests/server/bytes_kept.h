@@ -10,7 +10,7 @@
 
 namespace warpfold::server {
 
-// What is kept under this token.
+// The bytes that are kept under this token.
 inline std::string BytesKept(const Service& service, const std::string& token) {
   const auto memory = service.memories.Find(token, service.clock());
   if (!memory.ok()) return "no such array";

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReduceSegments streams for tests, what they deserve, and a driver that does for a SegmentSession what Call
-// does.
+// ReduceSegments streams for tests, the results that they should get, and a driver that does for a
+// SegmentSession what Call does.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +35,16 @@ struct SegmentRows {
   }
 };
 
-// An array and its cut.
+// An array and how it is cut.
 struct SegmentedArray {
   v1::ReduceSegmentsHeader header;
   std::string data;
-  std::vector<std::uint64_t> lengths;  // of all segments, also where the header says the length
+  std::vector<std::uint64_t> lengths;  // of all segments, even if the header says the length
 
   kernels::ReductionPlan reduction() const { return PlanFromProto(header.spec()).value(); }
   std::uint64_t element_count() const { return data.size() / reduction().element_bytes(); }
 
-  // By a reduction for each segment.
+  // Made by a reduction of each segment.
   SegmentRows Expected() const {
     const kernels::ReductionPlan plan = reduction();
     const kernels::SegmentLayout layout(plan);
@@ -63,7 +63,7 @@ struct SegmentedArray {
     return expected;
   }
 
-  // The stream, with chunks that end at these bytes, and lengths each `lengths_ahead` at once, before the
+  // The stream, with chunks that end at these bytes, and with `lengths_ahead` lengths at a time, before the
   // elements of the first of them.
   std::vector<v1::ReduceSegmentsRequest> Requests(const std::vector<std::size_t>& cuts = {},
                                                   std::size_t lengths_ahead = 1000) const {
@@ -167,7 +167,7 @@ class SegmentDriver {
 
   void OnMessage(Message message) { Follow(session_.OnMessage(std::move(message))); }
   void OnEnd() { Follow(session_.OnEnd()); }
-  // The client takes what there is.
+  // The client takes the output that there is.
   void TakeOutput() {
     while (session_.has_output()) {
       Take(session_.TakeOutput());
@@ -219,7 +219,7 @@ class SegmentDriver {
   std::optional<absl::Status> result_;
 };
 
-// Sends the messages until one fails, then ends the stream. `between` is called after each that did not.
+// Sends the messages until one fails, then ends the stream. `between` is called after each that did not fail.
 // `arrive` makes a message of a request's bytes.
 inline absl::StatusOr<SegmentRows> DriveSegments(
     const Service& service, SlotPool& pool, const std::vector<v1::ReduceSegmentsRequest>& requests,

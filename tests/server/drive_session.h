@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does for a Session what Call does: resumes it from its listener, and gives back what it holds at its end.
+// Does for a Session what Call does: resumes it when its listener is called, and gives back what it holds at
+// its end.
 #pragma once
 
 #include <functional>
@@ -58,7 +59,7 @@ class SessionDriver {
   std::optional<absl::StatusOr<v1::Reduction>> result_;
 };
 
-// Sends the messages until one fails, then ends the stream. Calls `between` after each that did not.
+// Sends the messages until one fails, then ends the stream. Calls `between` after each that did not fail.
 inline absl::StatusOr<v1::Reduction> DriveSession(
     const Service& service, SlotPool& pool, const std::vector<Message>& messages,
     const std::function<void()>& between = [] {}) {
@@ -75,7 +76,7 @@ inline absl::StatusOr<v1::Reduction> DriveSession(
   return driver.result();
 }
 
-// A whole array in one message, by the method ReduceArray. As on a shard, calls share the plans.
+// A whole array in one message, with the method ReduceArray. Calls share the plans, as on a shard.
 inline absl::StatusOr<v1::Reduction> DriveArray(const Service& service, SlotPool& pool, Message message) {
   static PlanCache plans;
   SessionDriver driver(service, pool);
@@ -91,7 +92,7 @@ inline std::vector<kernels::Slot*> SlotsOf(kernels::Backend& backend) {
   return slots;
 }
 
-// Takes slots and keeps count of what it hears.
+// Takes slots and counts the notifications that it receives.
 class CountingHolder : public SlotPool::Holder {
  public:
   using Holder::Holder;
@@ -115,7 +116,7 @@ class CountingHolder : public SlotPool::Holder {
   }
 };
 
-// As another call that needs all slots for a moment: whoever keeps one for its client must start it.
+// Acts like another call that needs all slots for a moment: whoever keeps one for its client must start it.
 inline void RevokeLoans(SlotPool& pool) {
   CountingHolder other;
   std::vector<kernels::Slot*> taken;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A backend without a device, of fake slots (fake_slot.h).
+// A backend without a device, made of fake slots (fake_slot.h).
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@ namespace warpfold::server {
 
 class FakeBackend;
 
-// Memory of the host's that pretends, where a test says so, that only the device can read it.
+// Memory of the host that pretends, if a test wants it, that only the device can read it.
 class FakeMemory : public kernels::Memory {
  public:
   FakeMemory(std::span<const std::byte> bytes, bool host_can_read) : Memory(bytes, host_can_read) {}
   FakeMemory(std::unique_ptr<std::vector<std::byte>> owned, int device)
       : Memory(*owned, /*host_can_read=*/false, device), owned_(std::move(owned)) {}
-  // With one part after the other to register, and to give back, for as long as the backend says.
+  // Has one part after the other to register, and to give back, for as long as the backend says.
   FakeMemory(std::span<const std::byte> bytes, FakeBackend& backend)
       : Memory(bytes, /*host_can_read=*/true), backend_(&backend) {}
 
@@ -39,7 +39,7 @@ class FakeMemory : public kernels::Memory {
 
 class FakeBackend : public kernels::Backend {
  public:
-  // Slots in all, of one device after the other.
+  // `slots` is their number on all devices, which have them one device after the other.
   explicit FakeBackend(int slots = 2, std::size_t slot_bytes = std::size_t{64} << 10, int devices = 1)
       : devices_(devices) {
     for (int i = 0; i < slots; ++i) {
@@ -90,7 +90,7 @@ class FakeBackend : public kernels::Backend {
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Allocate(int device, std::uint64_t bytes) override {
     return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(bytes), device);
   }
-  // As much memory of each device.
+  // Allocates this much memory on each device.
   std::vector<std::unique_ptr<kernels::Memory>> AllocateOfEach(std::uint64_t bytes) {
     std::vector<std::unique_ptr<kernels::Memory>> memories;
     for (int device = 0; device < devices_; ++device) memories.push_back(*Allocate(device, bytes));

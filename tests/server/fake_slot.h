@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A slot without a device. It finishes within Start, or when a test says so, and fails where the test says
-// so.
+// A slot without a device. It finishes within Start, or when a test says so, and fails if the test says so.
 #pragma once
 
 #include <algorithm>
@@ -33,26 +32,26 @@ inline absl::Status DeviceLost() {
 
 class FakeSlot;
 
-// What the slots of a FakeBackend do, and did. Threads: any, at any time.
+// What the slots of a FakeBackend do, and have done. Threads: any, at any time.
 class FakeBehaviour {
  public:
   std::atomic<bool> fail_start = false;
-  std::atomic<int> lost_device = -1;  // slots of this one alone fail in Start
+  std::atomic<int> lost_device = -1;  // only slots of this one fail in Start
   std::atomic<bool> fail_wait = false;
   std::atomic<bool> wrong_results = false;
-  std::atomic<bool> ends_in_start = true;  // where it is not blocked
+  std::atomic<bool> ends_in_start = true;  // unless it is blocked
   std::atomic<bool> stuck = false;         // Start does not return, as long as this is so
   std::atomic<int> starts = 0;
-  std::atomic<int> piece_starts = 0;     // of them, on pieces
-  std::atomic<std::size_t> pieces = 0;   // of all these
-  std::atomic<int> starts_across = 0;    // of them, on parts of several memories
+  std::atomic<int> piece_starts = 0;     // the starts on pieces
+  std::atomic<std::size_t> pieces = 0;   // the pieces of all these
+  std::atomic<int> starts_across = 0;    // the starts on parts of several memories
   std::uint64_t segment_capacity = 100;  // of one start
   std::atomic<int> waits = 0;
-  std::atomic<int> notices = 0;             // that were asked for
+  std::atomic<int> notices = 0;             // those that were requested
   std::atomic<std::uint64_t> elements = 0;  // of all starts
   std::atomic<int> misuses = 0;             // calls that the contract of kernels::Slot forbids
 
-  // The next three are constant once a slot is used. Told of each start of a range or of segments.
+  // The next three are constant once a slot is used. Called at each start of a range or of segments.
   std::function<void(const kernels::ReductionPlan& reduction, bool of_segments)> on_start;
   std::span<const std::byte> piece_memory;
   bool keeps_pieces = true;
@@ -67,7 +66,7 @@ class FakeBehaviour {
   }
 
   // Ends the work of the slot that was started `n`-th among those that work, from this thread; Wait then
-  // returns `status` where it is an error.
+  // returns `status` if it is an error.
   inline void Finish(std::size_t n, absl::Status status = absl::OkStatus());
   void FinishAll() {
     while (working() > 0) Finish(0);
@@ -137,7 +136,7 @@ class FakeSlot : public kernels::Slot {
   }
   bool KeepsPieces() const override { return behaviour_.keeps_pieces && !behaviour_.piece_memory.empty(); }
 
-  // Twice of what staging() holds, so that tests see the difference.
+  // Twice what staging() holds, so that tests see the difference.
   std::uint64_t CapacityFrom(const kernels::ReductionPlan& reduction, const kernels::Memory&,
                              std::uint64_t) const override {
     return 2 * Capacity(reduction);
@@ -205,7 +204,7 @@ class FakeSlot : public kernels::Slot {
     return !works_;
   }
 
-  // The elements are looked at only now: whoever has touched them since Start gets a wrong result.
+  // Reads the elements only now: if anybody has touched them since Start, the result is wrong.
   absl::StatusOr<kernels::SlotResult> Wait() override {
     if (!work_.has_value() || work_->cut.has_value()) ++behaviour_.misuses;
     if (absl::Status status = Await(); !status.ok()) return status;
@@ -276,7 +275,7 @@ class FakeSlot : public kernels::Slot {
  private:
   friend class FakeBehaviour;
   struct Work {
-    std::optional<kernels::ReductionPlan> reduction;  // none of a store
+    std::optional<kernels::ReductionPlan> reduction;  // none for a store
     std::uint64_t first_element;
     std::uint64_t count;  // of elements, or bytes of a store
     const std::byte* from;
@@ -297,7 +296,7 @@ class FakeSlot : public kernels::Slot {
     return bytes;
   }
 
-  // The pieces, which have `bytes` bytes, or what is kept of them.
+  // The pieces, which have `bytes` bytes, or the copies that are kept of them.
   std::vector<kernels::HostPiece> Taken(std::span<const kernels::HostPiece> pieces, std::uint64_t bytes) {
     const std::span<std::byte> staged = staging();
     std::uint64_t offset = 0;
@@ -374,10 +373,10 @@ class FakeSlot : public kernels::Slot {
   std::vector<std::uint64_t> values_;  // of segments
   std::function<void()> on_finished_;
   std::uint64_t group_ = 0;
-  std::optional<Work> work_;  // that was started
+  std::optional<Work> work_;  // the work that was started
   bool works_ = false;        // guarded by the behaviour's mutex
-  bool notifies_ = false;     // likewise: Notify was called
-  absl::Status status_;       // likewise, while it works
+  bool notifies_ = false;     // guarded likewise: Notify was called
+  absl::Status status_;       // guarded likewise, while it works
 };
 
 void FakeBehaviour::Finish(std::size_t n, absl::Status status) {

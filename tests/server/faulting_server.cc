@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // warpfold-server over a fake device that fails on command, to test what the process then owes its users.
-// SIGUSR1: its slots hang from now on, as those of a GPU may that is about to fail. SIGUSR2: it reports that
-// it has failed. SIGHUP: a call that starts a slot does not return. SIGALRM: what is outside of the process
-// is no more to be had: registrations of memory, questions to the driver and looks at files do not return,
-// and no thread can be made; nor does the end of a connection that floods. Standard error says when they are
-// obeyed, but for the second, and when a slot or a registration hangs. With --slots=1 it cannot even start a
-// reduction. Where --device names several GPUs it has as many fake devices.
+// SIGUSR1: its slots hang from now on, as those of a GPU that is about to fail may. SIGUSR2: it reports that
+// it has failed. SIGHUP: a call that starts a slot does not return. SIGALRM: nothing outside the process
+// responds any more: registrations of memory, questions to the driver and looks at files do not return, and
+// no thread can be made; nor does the end of a connection that floods. Standard error reports when these
+// signals are obeyed, except the second, and when a slot or a registration hangs. With --slots=1 it cannot
+// even start a reduction. If --device names several GPUs, it has as many fake devices.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ namespace {
 
 std::atomic<bool> outside_hangs = false;
 
-// In one write: the log's thread writes to the same file, and tests look for whole lines.
+// Writes it at once: the log's thread writes to the same file, and tests look for whole lines.
 void Say(std::string line) {
   line += '\n';
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) _exit(1);
@@ -96,13 +96,13 @@ void Obey(FakeBackend& backend) {
 }  // namespace
 }  // namespace warpfold::server
 
-// In place of the C library's.
+// Replaces the C library's function.
 extern "C" int stat(const char* path, struct stat* info) noexcept {
   warpfold::server::HangIfAsked("a file");
   return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, info, 0));
 }
 
-// As before Linux 6.16, which can have descriptors refused.
+// Behaves as before Linux 6.16; later versions can refuse descriptors.
 extern "C" int setsockopt(int descriptor, int level, int name, const void* value, socklen_t size) noexcept {
   constexpr int kPassRights = 83;
   if (level == SOL_SOCKET && name == kPassRights) {

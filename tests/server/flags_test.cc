@@ -148,7 +148,7 @@ TEST(FlagsTest, WrongValuesAreNamed) {
   }
 }
 
-// Clients send a large array in stripes, also to a server whose flag is to mean that there is no limit.
+// Clients send a large array in stripes, even to a server whose flag is meant to set no limit.
 TEST(FlagsTest, TheLargestStreamLeavesRoomForStripes) {
   const Parsed parsed = Parse({"--max_stream_bytes=2305843009213693952"});
   ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.error;
@@ -178,7 +178,7 @@ TEST(FlagsTest, FlagsThatContradictEachOther) {
   EXPECT_EQ(Parse({tls[0], tls[1], "--listen=unix:/tmp/a,localhost:1"}).exit_code, std::nullopt);
 }
 
-// Whoever asks for certificates says whose.
+// An operator who asks for certificates must say whose.
 TEST(FlagsTest, ClientsOfAnAuthorityAreDeniedUnlessAListAllowsThem) {
   const std::vector<const char*> tls = {"--tls_cert=/dev/null", "--tls_key=/dev/null",
                                         "--tls_client_ca=/dev/null"};
@@ -214,7 +214,7 @@ TEST(FlagsTest, TheLog) {
   EXPECT_EQ(Parse({"--log_level=debug"}).flags.log_level, LogLevel::kDebug);
   EXPECT_EQ(Parse({"--log_level=warning"}).flags.log_level, LogLevel::kWarning);
   EXPECT_EQ(Parse({"--log_level=critical"}).exit_code, 2);
-  // What is wrong is told in the form that was asked for, wherever the flag stands.
+  // An error is reported in the form that was asked for, wherever the flag stands.
   EXPECT_EQ(Parse({"--log_format=json", "--slots=0"}).flags.log_format, LogFormat::kJson);
   EXPECT_EQ(Parse({"--slots=0", "--log_format=json"}).flags.log_format, LogFormat::kJson);
   EXPECT_EQ(Parse({"--no_such_flag", "--log_format=json"}).flags.log_format, LogFormat::kJson);

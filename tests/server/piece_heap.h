@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that messages arrive in, and that a backend takes pieces from. What nobody holds any more is
-// overwritten at once: whoever still reads it gets a wrong result.
+// Memory in which messages arrive, and from which a backend takes pieces. Memory that nobody holds any more
+// is overwritten at once: whoever still reads it gets a wrong result.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class PieceHeap {
   // How many messages somebody holds.
   std::size_t held() const { return held_; }
 
-  // As MessageOf: in this memory, `skew` bytes behind the last one, or elsewhere if there is no room.
+  // Like MessageOf: in this memory, `skew` bytes after the last one, or elsewhere if there is no room.
   Message MessageIn(const std::string& bytes, const std::vector<std::size_t>& cuts, std::size_t skew) {
     if (held_ == 0) used_ = 0;
     if (used_ + skew + bytes.size() > kBytes) return MessageOf(bytes, cuts);
@@ -47,7 +47,7 @@ class PieceHeap {
   }
 
  private:
-  // Whole pages, as a device wants them.
+  // Whole pages, as a device requires them.
   std::unique_ptr<std::byte, void (*)(void*)> bytes_{
       static_cast<std::byte*>(std::aligned_alloc(4096, kBytes)), std::free};
   std::size_t used_ = 0;

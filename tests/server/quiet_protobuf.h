@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// While one lives, protobuf does not write a line to standard error for each message that it cannot parse:
-// tests with random bytes make it parse 100,000 of those.
+// While an object of this class lives, protobuf does not write a line to standard error for each message that
+// it cannot parse: tests with random bytes make it parse 100,000 of those.
 #pragma once
 
-// What a protobuf of its own logging has; later ones log by abseil.
+// A protobuf with its own logging has this header; later ones log through abseil.
 #if __has_include(<google/protobuf/stubs/logging.h>)
 #include <google/protobuf/stubs/logging.h>
 #else

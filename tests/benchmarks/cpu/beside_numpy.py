@@ -5,8 +5,8 @@
     python3 beside_numpy.py --bin DIR [--dtypes int32,...] [--log2_bytes 16,...] [--threads 1,0]
                             [--budget_ms N] [--commit HASH] [--date YYYY-MM-DD]
 
-For each type and size NumPy takes half of its rounds before warpfold-cpu-bench and half after it. NumPy uses
-one thread. Run it on a machine that does nothing else.
+For each type and size NumPy runs half of its rounds before warpfold-cpu-bench and half after it. NumPy uses
+one thread. Run this on a machine that does nothing else.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _SEED = 20261121
 
 
 def element_types(bench: pathlib.Path) -> list:
-    """Those that the executable knows, in its order."""
+    """The types that the executable knows, in its order."""
     return [line["dtype"] for line in run(bench, "--log2_bytes=12", "--threads=1", "--budget_ms=1")]
 
 
@@ -35,7 +35,7 @@ def run(bench: pathlib.Path, *flags: str) -> list:
 
 
 def random_array(dtype: str, bytes_: int) -> Optional[numpy.ndarray]:
-    """As in warpfold-cpu-bench: no NaN, no infinity. None for a type that NumPy lacks."""
+    """The same data as in warpfold-cpu-bench: no NaN, no infinity. None for a type that NumPy lacks."""
     words = numpy.random.default_rng(_SEED).integers(0, 1 << 63, bytes_ // 8, dtype=numpy.uint64)
     words &= numpy.uint64(0x0101010101010101 if dtype == "bool" else 0xBFFFBFFFBFFFBFFF)
     try:
@@ -45,7 +45,7 @@ def random_array(dtype: str, bytes_: int) -> Optional[numpy.ndarray]:
 
 
 def numpy_times(array: numpy.ndarray, budget_ms: float) -> list:
-    """Seconds of a call, one figure for each round."""
+    """Seconds per call, one figure for each round."""
     calls = min(max(_BATCH_BYTES // array.nbytes, 1), _MAX_CALLS)
     rounds, end = [], time.perf_counter() + budget_ms / 1e3
     numpy.sum(array)

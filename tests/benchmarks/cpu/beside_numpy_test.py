@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""That the benchmark of the CPU backend runs for every element type and says what it should. Not how fast."""
+"""The CPU backend's benchmark runs for every element type and prints what it should. Speed is not tested."""
 
 import json
 import os

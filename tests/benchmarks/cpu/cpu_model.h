@@ -6,7 +6,7 @@
 
 namespace warpfold::benchmarks {
 
-// What the CPU calls itself: "AMD EPYC 9654 96-Core Processor". "unknown" where it does not say.
+// The CPU's name for itself: "AMD EPYC 9654 96-Core Processor". "unknown" if it has none.
 std::string CpuModel();
 
 }  // namespace warpfold::benchmarks

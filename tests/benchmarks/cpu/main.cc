@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warpfold-cpu-bench: the CPU backend against read-only loops, on data that lie in memory, on one thread
-// and on all. beside_numpy.py runs it beside NumPy; docs/benchmarks.md says how it measures.
+// warpfold-cpu-bench: the CPU backend compared with read-only loops, on data in memory, on one thread and on
+// all. beside_numpy.py runs it beside NumPy; docs/benchmarks.md says how it measures.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -63,8 +63,8 @@ Flags ParseFlags(int argc, const char* const* argv) {
   return flags;
 }
 
-// Wall time of one call out of a batch: 32 MiB, but 128 calls at most. The data stay where they are: small
-// ones in a cache, for every contender.
+// Wall time of one call out of a batch of 32 MiB, but at most 128 calls. The data stay where they are: small
+// data are in a cache, for every contender.
 class BatchStopwatch {
  public:
   BatchStopwatch(const std::byte* data, std::size_t bytes)
@@ -86,7 +86,7 @@ class BatchStopwatch {
   const int calls_;
 };
 
-// The CPU backend with one slot, and in it the data that all contenders read.
+// The CPU backend with one slot, which contains the data that all contenders read.
 class Bench {
  public:
   Bench(const Flags& flags, int threads)
@@ -123,7 +123,7 @@ class Bench {
   std::unique_ptr<kernels::Backend> MakeBackend() const {
     const int largest = *std::max_element(flags_.log2_bytes.begin(), flags_.log2_bytes.end());
     const std::size_t slot_bytes = std::size_t{1} << std::max(largest, 16);
-    // The threads that were asked for do all the work.
+    // The requested threads do all the work.
     return kernels::cpu::MakeCpuBackend({.slots = 1,
                                          .slot_bytes = slot_bytes,
                                          .threads = threads_,
@@ -131,7 +131,7 @@ class Bench {
         .value();
   }
 
-  // Every bit is random but one in 16, which is 0: no float of any width is a NaN or infinite.
+  // Every bit is random except one in 16, which is 0: no float of any width is a NaN or infinite.
   void FillRandom() {
     const std::span<std::byte> staging = slot_.staging();
     auto* words = reinterpret_cast<std::uint64_t*>(staging.data());
@@ -144,7 +144,7 @@ class Bench {
     }
   }
 
-  // One thread is the calling one; several are the backend's.
+  // One thread means the calling one; several are the backend's.
   void Reduce(const ReductionPlan& reduction, std::size_t bytes) {
     if (threads_ == 1) {
       static_cast<void>(kernels::ReduceOnHost(reduction, 0, slot_.staging().first(bytes)).Finish(0));

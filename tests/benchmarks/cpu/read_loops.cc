@@ -7,15 +7,15 @@
 namespace warpfold::benchmarks {
 namespace {
 
-// Vectors of the compiler: of 16, 32 and 64 bytes.
+// The compiler's vectors of 16, 32 and 64 bytes.
 using Vector128 = std::uint64_t __attribute__((vector_size(16)));
 using Vector256 = std::uint64_t __attribute__((vector_size(32)));
 using Vector512 = std::uint64_t __attribute__((vector_size(64)));
 
 constexpr std::size_t kCacheLineBytes = 64;
 
-// How a loop walks: in `kStreams` places at once, which keeps more of the hardware's prefetchers busy,
-// `kVectors` loads in each; asking for what lies `kAheadBytes` ahead, if that is not 0.
+// How a loop proceeds: in `kStreams` places at once, which keeps more of the hardware's prefetchers busy,
+// with `kVectors` loads in each; it requests data that lie `kAheadBytes` ahead, if that is not 0.
 struct Walk {
   int streams = 1;
   int vectors = 8;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the memory gives to a CPU at best: loops that load everything with the widest loads there are, fold
+// The best that the memory gives to a CPU: loops that load everything with the widest available loads, fold
 // it with exclusive or, and write nothing.
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warpfold-cpu-segment-bench: segments on the CPU, on one thread, on data that lie in memory.
-// segments_beside_numpy.py runs it beside NumPy.
+// warpfold-cpu-segment-bench: segments on the CPU, on one thread, on data in memory. segments_beside_numpy.py
+// runs it beside NumPy.
 #include <chrono>
 #include <cstdint>
 #include <string>

@@ -5,8 +5,8 @@
     python3 segments_beside_numpy.py --bin DIR [--operators sum,max,argmax] [--dtypes float32,int32]
                                      [--segment_elements 4,16,...] [--budget_ms N]
 
-Of segments of one length NumPy reduces the last axis of a matrix; of others, by add.reduceat and the like, as
-far as it has that. Both sides use one thread. Run it on a machine that does nothing else.
+For segments of one length NumPy reduces the last axis of a matrix; for others it uses add.reduceat and the
+like, as far as it has them. Both sides use one thread. Run this on a machine that does nothing else.
 """
 
 import argparse

@@ -88,7 +88,7 @@ void AddStanding(CaseList& cases) {
   const std::vector<int> every = Sizes(10, 33, 1);
   cases.AddAll({"sum", "min", "max", "product"}, {"int32", "int64", "float32", "float64"}, every);
   cases.AddAll({"bit_and", "bit_or", "bit_xor"}, {"int32", "int64"}, every);
-  // The others where launches, the L2 cache and the memory bound them.
+  // The others at sizes for which launches, the L2 cache and the memory are the limit.
   const std::vector<int> some = {16, 20, 22, 24, 26, 28, 30, 32, 33};
   cases.AddAll({"sum", "min"}, {"int8", "uint8", "int16", "uint16", "float16", "bfloat16"}, some);
   cases.AddAll({"max", "product", "minmax", "mean", "variance", "describe"},

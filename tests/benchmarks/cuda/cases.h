@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is measured: reductions at sizes, as the flags choose them or as the standing results need them.
+// The cases that are measured: reductions at sizes, as the flags choose them or as the standing results need
+// them.
 #pragma once
 
 #include <vector>
@@ -17,8 +18,8 @@ struct Case {
   bool from_host = false;  // the wall time of a call, not the device's
 };
 
-// Those of the flags' preset, or the product of the flags' lists. Pairs of operator and type that this build
-// does not have are left out, and named on standard error.
+// The cases of the flags' preset, or the product of the flags' lists. Pairs of operator and type that this
+// build does not have are left out, and named on standard error.
 std::vector<Case> Cases(const Flags& flags);
 
 }  // namespace warpfold::benchmarks

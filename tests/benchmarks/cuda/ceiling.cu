@@ -13,7 +13,7 @@ __device__ unsigned g_sink;
 
 __device__ unsigned Fold(uint4 v) { return v.x ^ v.y ^ v.z ^ v.w; }
 
-// A grid that strides through the data, `kLoads` loads of a thread in flight.
+// A grid that strides through the data, with `kLoads` loads of a thread in flight.
 template <int kThreads, int kLoads>
 __global__ void __launch_bounds__(kThreads) ReadStriding(const uint4* data, std::size_t count) {
   unsigned fold = 0;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads) ReadStriding(const uint4* data, std:
     for (int k = 0; k < kLoads; ++k) fold ^= Fold(loaded[k]);
   }
   for (; i < count; i += stride) fold ^= Fold(__ldcs(data + i));
-  // Next to never, which the compiler cannot know.
+  // Practically never true, which the compiler cannot know.
   if (fold == 0x12345678u) g_sink = fold;
 }
 

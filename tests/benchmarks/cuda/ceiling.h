@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the memory gives at best: kernels that read everything with 16-byte loads, in several grids, and
+// The best that the memory gives: kernels that read everything with 16-byte loads, in several grids, and
 // write nothing.
 #pragma once
 

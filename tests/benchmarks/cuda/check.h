@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A benchmark has nobody to hand an error to: it says what failed and ends the process.
+// A benchmark has nobody to whom it could hand an error: it reports what failed and ends the process.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -21,8 +21,8 @@ long double CubValue(const void* out) {
   return static_cast<long double>(*static_cast<const Accumulator*>(out));
 }
 
-// Reduces elements of type T in type Accumulator, which is also the result's. Start: a struct whose
-// Value<Accumulator>() is the initial value.
+// Reduces elements of type T with type Accumulator, which is also the type of the result. Start: a struct
+// whose Value<Accumulator>() is the initial value.
 template <class T, class Accumulator, class Op, class Start>
 cudaError_t CubReduce(void* temporary, std::size_t& temporary_bytes, const std::byte* data,
                       std::int64_t count, void* out, cudaStream_t stream) {

@@ -7,7 +7,7 @@
 namespace warpfold::benchmarks {
 namespace {
 
-// A product of integers as Warpfold's contract has it: exact or known to be too large, and 0 if an element
+// A product of integers according to Warpfold's contract: exact or known to be too large, and 0 if an element
 // is.
 struct Exact {
   std::uint64_t magnitude;  // modulo 2^64
@@ -41,7 +41,7 @@ cudaError_t ExactProduct(void* temporary, std::size_t& temporary_bytes, const st
                                             count, MultiplyExact{}, ToExact{}, Exact{1, 0, 0}, stream);
 }
 
-// Infinite where an int64 does not hold it.
+// Infinite if an int64 cannot hold it.
 long double ExactValue(const void* out) {
   const auto& product = *static_cast<const Exact*>(out);
   const std::uint64_t largest = (std::uint64_t{1} << 63) - (product.negative == 0);

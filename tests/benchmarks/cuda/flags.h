@@ -12,15 +12,15 @@
 namespace warpfold::benchmarks {
 
 struct Flags {
-  std::string preset = "standing";  // standing or quick; not used where `operators` is given
+  std::string preset = "standing";  // standing or quick; not used if `operators` is given
   std::vector<std::string> operators;
   std::vector<std::string> dtypes = {"int32", "float32"};
   std::vector<std::uint32_t> matrix_dimensions;  // none: scalars
   std::uint64_t modulus = 0;                     // 0: none
   std::vector<std::string> algorithms = {"auto"};
   bool from_host = false;
-  bool once = false;       // a launch a case, and nothing is measured: for a profiler
-  bool first_use = false;  // instead, how long the first launch of each case takes, and the second one
+  bool once = false;       // one launch for each case, nothing is measured: for a profiler
+  bool first_use = false;  // instead measures how long each case's first and second launch take
   bool wide = false;       // floats of all exponents
   int min_log2 = 10;
   int max_log2 = 33;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warpfold-kernel-bench: Warpfold's kernels against CUB, Thrust and a read-only ceiling. docs/benchmarks.md
-// says how it measures, and shows what it found.
+// warpfold-kernel-bench: Warpfold's kernels compared with CUB, Thrust and a read-only ceiling.
+// docs/benchmarks.md says how it measures, and shows what it found.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -126,7 +126,7 @@ void LaunchOnce(const Bench& bench, const ReductionPlan& reduction, std::uint64_
   Check(cudaStreamSynchronize(bench.stream), "Warpfold");
 }
 
-// The first launch brings the operator's kernels to the device: for each operator the first of its cases
+// The first launch brings the operator's kernels to the device: for each operator only the first of its cases
 // counts.
 void TimeFirstUse(const Bench& bench, const ReductionPlan& reduction, std::uint64_t bytes) {
   using Clock = std::chrono::steady_clock;
@@ -204,8 +204,8 @@ void RunFromHost(const Bench& bench, const ReductionPlan& reduction, std::uint64
   }
 }
 
-// Floats of like magnitude, as most arrays have them, unless wide ones are asked for; of products, such that
-// they do not vanish.
+// Floats of like magnitude, as most arrays have them, unless wide ones are requested; for products, floats
+// such that the products do not vanish.
 RandomData DataOf(const Flags& flags, const kernels::ReductionSpec& spec) {
   const bool is_product = spec.operators.front() == "product";
   if (flags.wide) return RandomData::kBits;
@@ -223,7 +223,7 @@ void RunCase(const Bench& bench, const Case& c) {
   bench.pool.FillWith(DataOf(bench.flags, c.spec));
   const ReductionPlan reduction = ReductionPlan::Create(c.spec).value();
   for (const int log2 : c.log2_bytes) {
-    // Whole elements: of 3 x 3 matrices a little less than 2^log2 bytes.
+    // Whole elements: for 3 x 3 matrices this is a little less than 2^log2 bytes.
     const std::uint64_t limit = std::uint64_t{1} << log2;
     const std::uint64_t bytes = limit / reduction.element_bytes() * reduction.element_bytes();
     if (bench.flags.once) {
@@ -258,7 +258,7 @@ int Main(int argc, const char* const* argv) {
 
   cudaStream_t stream = nullptr;
   Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  // Twice the size: an array of odd elements ends in a leaf of its own, and states may be wider than entries.
+  // Twice the size: an array of odd elements ends in a separate leaf, and states may be wider than entries.
   auto reducer = DeviceReducer::Create(2 * std::max(largest, std::size_t{1} << 20));
   if (!reducer.ok()) Check(cudaErrorMemoryAllocation, reducer.status().ToString().c_str());
   const std::size_t cache_bytes = static_cast<std::size_t>(properties.l2CacheSize);

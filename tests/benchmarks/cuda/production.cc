@@ -38,7 +38,7 @@ Contender ProductionFromHost(const std::string& algorithm, const ReductionPlan& 
   const auto call = [enqueue, &reducer, stream](const std::byte* data) {
     enqueue.call(data);
     Check(cudaStreamSynchronize(stream), "Warpfold");
-    // Whatever the value is, an overflow for one.
+    // Whatever the result is, for example an overflow.
     static_cast<void>(reducer.Collect().Finish(0));
   };
   return {.key = algorithm, .call = call, .waits = true};

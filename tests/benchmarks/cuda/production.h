@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Warpfold's own contenders: one for each algorithm, by name. "auto" is what the service runs.
+// Warpfold's own contenders: one for each algorithm, by name. "auto" is the one that the service runs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,15 +17,15 @@
 
 namespace warpfold::benchmarks {
 
-// The names that --algorithms takes.
+// The names that --algorithms accepts.
 const std::vector<std::string>& AlgorithmNames();
 
-// Enqueues `reduction` over the first `bytes` of what it is given. Its key is the algorithm's name. The
-// reducer must outlive it.
+// Enqueues `reduction` over the first `bytes` of the data. Its key is the algorithm's name. The reducer must
+// outlive it.
 Contender Production(const std::string& algorithm, const kernels::ReductionPlan& reduction,
                      std::uint64_t bytes, kernels::cuda::DeviceReducer& reducer, cudaStream_t stream);
 
-// The same, and waits until the value is there.
+// The same, but waits until the value is there.
 Contender ProductionFromHost(const std::string& algorithm, const kernels::ReductionPlan& reduction,
                              std::uint64_t bytes, kernels::cuda::DeviceReducer& reducer, cudaStream_t stream);
 

@@ -16,7 +16,7 @@ __device__ std::uint64_t RandomWord(std::uint64_t i) {
   return z ^ (z >> 31);
 }
 
-// Every bit is random but one in 16, which is 0: so no float, of 16, 32 or 64 bits, is a NaN or infinite,
+// Every bit is random except one in 16, which is 0: so no float of 16, 32 or 64 bits is a NaN or infinite,
 // and none is larger than 2.
 struct AnyBits {
   __device__ std::uint64_t operator()(std::uint64_t word) const { return word & 0xbfffbfffbfffbfffu; }
@@ -43,7 +43,8 @@ struct UniformDoubles {
     return static_cast<std::uint64_t>(__double_as_longlong(center + radius * x));
   }
 };
-// Products of 2^31 elements as near to 1 as this are far from 0 and from infinity, and depend on each.
+// Products of 2^31 elements that are this near to 1 are far from 0 and from infinity, and depend on each
+// element.
 constexpr float kNearOne = 0x1p-12f;
 
 template <class Element>

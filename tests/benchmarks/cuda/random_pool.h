@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory full of random data, handed out piece after piece, so that every call reads memory that was
-// last touched a whole pool ago: the pool must be several times the L2 cache.
+// Device memory full of random data, handed out piece by piece, so that every call reads memory that was last
+// touched a whole pool ago: the pool must be several times the size of the L2 cache.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace warpfold::benchmarks {
 
 enum class RandomData {
   kNothing,
-  kBits,  // of any exponent, where they are floats, but finite and at most 2
+  kBits,  // of any exponent, if they are floats, but finite and at most 2
   kUniformFloats,
   kUniformDoubles,
   kFloatsNearOne,
@@ -27,7 +27,7 @@ class RandomPool {
 
   void FillWith(RandomData data);
 
-  // The next `bytes` (at most the pool's) of it, 256-byte aligned.
+  // The next `bytes` (at most the pool's), 256-byte aligned.
   const std::byte* Next(std::size_t bytes);
 
  private:

@@ -23,15 +23,15 @@ class Rivals {
   Rivals& operator=(const Rivals&) = delete;
 
   // "cub", whose value goes to mapped host memory as Warpfold's does, "cub_native", whose value stays in
-  // device memory, and "thrust", as far as there are such for this reduction. For DeviceStopwatch. They use
-  // this object's memory.
+  // device memory, and "thrust", as far as these exist for this reduction. For DeviceStopwatch. They use this
+  // object's memory.
   std::vector<Contender> OnDevice(const kernels::ReductionPlan& reduction, std::size_t bytes);
 
   // For HostStopwatch: "cub" and "cub_native" copy the result to pinned memory; "cub_mapped" writes it to
-  // mapped memory; "thrust" as people call it; "thrust_scratch" without its allocation.
+  // mapped memory; "thrust" is the usual call; "thrust_scratch" is the call without its allocation.
   std::vector<Contender> FromHost(const kernels::ReductionPlan& reduction, std::size_t bytes);
 
-  // What CUB's wide reduction gives. Nothing if there is none.
+  // The result of CUB's wide reduction. Nothing if there is none.
   std::optional<long double> Value(const kernels::ReductionPlan& reduction, const std::byte* data,
                                    std::size_t bytes);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a reduction on the GPU costs, seen from the device and from the host. Both are stopwatches for Race.
-// Every call is given its own piece of the pool.
+// The cost of a reduction on the GPU, seen from the device and from the host. Both classes are stopwatches
+// for Race. Every call gets its own piece of the pool.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,10 +15,10 @@
 
 namespace warpfold::benchmarks {
 
-// Device time of one call out of a batch of calls that run back to back. The batch is as long as it takes
-// for the two events around it (a microsecond or two) to be lost in it, the same for all contenders, and
-// stands complete in the stream before the first call begins. A contender that waits cannot be enqueued
-// ahead: its figure includes the host's part.
+// Device time of one call out of a batch of calls that run back to back. The batch is so long that the two
+// events around it (a microsecond or two) do not matter; it is the same for all contenders, and is complete
+// in the stream before the first call begins. A contender that waits cannot be enqueued ahead: its figure
+// includes the host's part.
 class DeviceStopwatch {
  public:
   DeviceStopwatch(std::size_t bytes, RandomPool& pool, cudaStream_t stream);
@@ -40,7 +40,7 @@ class DeviceStopwatch {
   cudaEvent_t end_ = nullptr;
 };
 
-// Wall time of one call on an idle device, from before the call until the value is on the host. Takes only
+// Wall time of one call on an idle device, from before the call until the value is on the host. Accepts only
 // contenders that wait.
 class HostStopwatch {
  public:

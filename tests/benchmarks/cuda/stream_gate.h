@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Holds a stream back until the host has enqueued everything that is to be timed, so that the events around
-// it see the device at work and not the host enqueuing. (NVBench calls it a blocking kernel.)
+// it measure the device at work and not the host enqueuing. (NVBench calls it a blocking kernel.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,10 +16,11 @@ class StreamGate {
   StreamGate(const StreamGate&) = delete;
   StreamGate& operator=(const StreamGate&) = delete;
 
-  // What is enqueued from now on waits for Open. Nothing of it may make the host wait for the stream.
+  // Work that is enqueued from now on waits for Open. None of it may make the host wait for the stream.
   void Close(cudaStream_t stream);
   void Open();
-  // Once the stream has passed the gate: ends the process if that was because nobody opened it in time.
+  // To be called when the stream has passed the gate: ends the process if that was because nobody opened it
+  // in time.
   void CheckPassed() const;
 
  private:

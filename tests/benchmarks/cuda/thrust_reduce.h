@@ -13,8 +13,8 @@
 
 namespace warpfold::benchmarks {
 
-// The accumulator is as wide as CubRow::wide. `scratch`: device memory that is used instead of what
-// thrust::reduce would otherwise allocate and free in each call; null for that.
+// The accumulator is as wide as CubRow::wide. `scratch`: device memory that is used instead of the memory
+// that thrust::reduce would otherwise allocate and free in each call; null to let it do that.
 using ThrustFunction = void (*)(const std::byte* data, std::int64_t count, void* scratch,
                                 cudaStream_t stream);
 

@@ -43,7 +43,7 @@ def _gbps_chart(name: str, title: str, panels: list) -> Chart:
 
 
 def of_kernels(results: m.Results) -> list:
-    """GB/s over size: a chart per operator and group of types, a panel per type."""
+    """GB/s over size: one chart per operator and group of types, one panel per type."""
     groups: dict = {}
     for (op, dtype, matrix, _), case in m.by_case(results.kernels).items():
         if not matrix and _has_sizes(case):
@@ -54,7 +54,7 @@ def of_kernels(results: m.Results) -> list:
 
 
 def of_matrices(results: m.Results) -> list:
-    """GB/s over size: a chart per operator, a panel per dimension, a line per type."""
+    """GB/s over size: one chart per operator, one panel per dimension, one line per type."""
     styles = {("float32", False): "float32", ("uint32", False): "wrapping", ("uint32", True): "modular"}
     operators: dict = {}
     for (op, dtype, d, modulus), case in m.by_case(results.kernels).items():
@@ -98,7 +98,7 @@ def of_host_calls(results: m.Results) -> list:
 
 
 def of_ladder(results: m.Results) -> list:
-    """The textbook algorithms as bars: a chart per operator and element type."""
+    """The textbook algorithms as bars: one chart per operator and element type."""
     charts = []
     for (op, dtype, *_), case in m.by_case(results.ladder).items():
         bars = [("Warpfold" if line["algorithm"] == "auto" else line["algorithm"],

@@ -31,8 +31,8 @@ _INK = "#24292f"
 _MUTED = "#6e7781"
 _GRID = "#e4e7eb"
 
-# Warpfold is what one should see first; what bounds it, last. Colours of Okabe and Ito, which do not depend
-# on telling red from green.
+# Warpfold is what one should see first, and its bounds last. The colours are those of Okabe and Ito, which do
+# not depend on telling red from green.
 STYLES = {
     "warpfold": Style("Warpfold", "#0b5fa5", width=2.0, layer=5),
     "cub": Style("CUB, same contract", "#d55e00"),
@@ -74,7 +74,7 @@ RC = {
 
 _WIDTH_INCHES = 9.2
 _PANEL_INCHES = 2.15  # height
-_LOG_PANEL_INCHES = 3.0  # whose lines have all of it, from the bottom to the top
+_LOG_PANEL_INCHES = 3.0  # its lines use all of it, from the bottom to the top
 _HEAD_INCHES = 0.36  # title
 _LEGEND_INCHES = 0.2  # a row
 _LEGEND_COLUMNS = 5
@@ -101,7 +101,8 @@ def draw(chart, folder: pathlib.Path) -> None:
 
 
 def _compact(svg: str) -> str:
-    """Half the bytes and the same picture. Where DejaVu Sans is not at hand, a font of about its widths."""
+    """Half the bytes and the same picture. If DejaVu Sans is not available, a font of about its widths is
+    used."""
     svg = svg.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
     for pattern, text in ((r"<!--.*?-->", ""), (r' transform="rotate\(-0 [^"]*"', ""),
                           (r"(\d\.\d\d)\d+", r"\1"), (r"\n\s*", "\n")):
@@ -176,7 +177,8 @@ def _ticks(ax, places) -> None:
 
 
 def _powers_axis(ax, axis: shapes.Axis, columns: int) -> None:
-    """Each power is named, or where there are many every few and the last; a small tick at every one."""
+    """Each power is named, or, if there are many, every few and the last; a small tick stands at every
+    one."""
     first, last = axis.first_log2, axis.last_log2
     step = 6 if last - first > 16 else 1 if last - first < 6 else 2 if columns < 3 else 4
     named = list(range(first, last + 1, step))

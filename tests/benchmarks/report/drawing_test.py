@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""That every kind of chart is drawn, and twice the same. Skipped where matplotlib is not installed."""
+"""Every kind of chart is drawn, and twice the same. Skipped if matplotlib is not installed."""
 
 import importlib
 import importlib.util

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads result files, and picks from them the runs that docs/benchmarks.md shows: of each kind the newest.
+"""Reads result files, and picks from them the runs that docs/benchmarks.md shows: the newest of each kind.
 
-A line is a dict, as the benchmarks printed it. A run is all lines of one kind with the same commit and date,
-in however many files.
+A line is a dict, as the benchmarks printed it. A run consists of all lines of one kind with the same commit
+and date, in however many files.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Iterable, NamedTuple, Optional
 # The device for which the goals are set.
 GPU = "NVIDIA H200"
 
-# What may not occur twice in a run. The later line counts.
+# Values that may not occur twice in a run. The later line counts.
 _IDENTITY = ("bench", "algorithm", "operator", "dtype", "matrix", "modulus", "bytes", "threads", "transport",
              "streams", "device", "data", "server", "case", "side")
 
@@ -37,7 +37,7 @@ def read(folder: pathlib.Path) -> list:
 
 
 def _normal(line: dict) -> dict:
-    """Until 2026-11-20 CUB took part only as it comes, under the name that its wide accumulator has now."""
+    """Until 2026-11-20 only CUB as it comes took part, under the name that its wide accumulator has now."""
     if "cub_gbps" in line and line["bench"] == "kernel" and "cub_native_gbps" not in line:
         line["cub_native_gbps"] = line.pop("cub_gbps")
         line["to_cub_native"] = line.pop("to_cub", None)
@@ -48,9 +48,9 @@ def pick(lines: list) -> Results:
     def of(bench: str) -> list:
         return [line for line in lines if line["bench"] == bench]
 
-    # A run of way_in.py names the server's device; single benches, as of variants in turns, do not.
+    # A run of way_in.py names the server's device; single benches, for example of variants in turns, do not.
     way_in = [line for line in of("load") if "server" in line]
-    # Arrays of all exponents are for what depends on them: the page says in words what they show.
+    # Arrays of all exponents are for cases that depend on them: the page says in words what they show.
     kernels = [line for line in of("kernel") if line["device"] == GPU and line.get("data") != "wide"]
     production = [line for line in kernels if line["algorithm"] == "auto"]
     cpu = of("cpu")
@@ -84,7 +84,8 @@ def unique(lines: Iterable[dict]) -> list:
 
 
 def ratio(line: dict, rival: str) -> Optional[float]:
-    """How many times faster Warpfold was: as the benchmark wrote it, else from the two figures."""
+    """How many times faster Warpfold was: as the benchmark wrote it, or else computed from the two
+    figures."""
     written = line.get(f"to_{rival}")
     if written is not None:
         return written
@@ -93,7 +94,7 @@ def ratio(line: dict, rival: str) -> Optional[float]:
 
 
 def log2_size(line: dict) -> int:
-    """Of the power of two in which the line's bytes were meant to fit: 3 x 3 matrices leave a few over."""
+    """The power of two in which the line's bytes were meant to fit: 3 x 3 matrices leave a few bytes over."""
     return (line["bytes"] - 1).bit_length()
 
 
@@ -126,7 +127,7 @@ def case_key(line: dict) -> tuple:
 
 
 def by_case(lines: list) -> dict:
-    """Lines of one operator and element type, in the order of their first line, each sorted by size."""
+    """Lines of one operator and element type, in the order of their first lines, each sorted by size."""
     cases: dict = {}
     for line in lines:
         cases.setdefault(case_key(line), []).append(line)
@@ -134,7 +135,7 @@ def by_case(lines: list) -> dict:
 
 
 def load_name(line: dict) -> str:
-    """What a line of the way in is of: streams x2, or ipc 4 GiB, or array_4_kib."""
+    """The subject of a line of the way in: streams x2, or ipc 4 GiB, or array_4_kib."""
     if line["case"] == "streams":
         return f"streams x{line['streams']}"
     in_place = line.get("source", "chunks") != "chunks"
@@ -142,14 +143,15 @@ def load_name(line: dict) -> str:
 
 
 def device_name(server: str) -> str:
-    """NVIDIA H200 for cuda:0 NVIDIA H200, as the lines of kernels have it."""
+    """NVIDIA H200 for cuda:0 NVIDIA H200, as in the lines of kernels."""
     return server.split(" ", 1)[-1]
 
 
 def ceiling_line(results: Results, line: dict) -> Optional[dict]:
-    """The line of the kernels that says what the device of a line of the way in reads at most: of a sum over
-    as many bytes of the same type. Where that was not measured, over the next larger number, whose ceiling is
-    no lower, so that no share of it is flattered; where there is no larger one, over the largest."""
+    """The line of the kernels that shows the most that the device of a line of the way in can read: for a sum
+    over as many bytes of the same type. If that was not measured, the line is over the next larger number,
+    whose ceiling is no lower, so that no share of it is flattered; if there is no larger one, it is over the
+    largest."""
     sums = [other for other in results.kernels
             if other["operator"] == "sum" and not other.get("matrix") and other.get("ceiling_gbps") and
             (other["device"], other["dtype"]) == (device_name(line["server"]), line["dtype"])]

@@ -57,5 +57,5 @@ BLOCKS: dict[str, Callable[[m.Results], str]] = {
 
 
 def render(page: str, results: m.Results) -> str:
-    """The page with its blocks written anew. KeyError for a block of an unknown name."""
+    """The page with its blocks written anew. KeyError for a block with an unknown name."""
     return _BLOCK.sub(lambda block: f"{block[1]}{BLOCKS[block[2]](results)}\n{block[3]}", page)

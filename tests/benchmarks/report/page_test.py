@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""That docs/benchmarks.md and its charts are those of the results that are kept."""
+"""docs/benchmarks.md and its charts are those of the results that are kept."""
 
 import pathlib
 import re
@@ -13,11 +13,11 @@ _BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
 _DOCS = _BENCHMARKS.parents[1] / "docs"
 _REMEDY = "\nRemedy: python3 tests/benchmarks/plot.py (needs matplotlib), and look at what it wrote."
 _KEYS = ("bench", "operator", "dtype", "bytes", "device", "commit", "date")
-_OTHER_KEYS = {  # of lines that are not of one reduction
+_OTHER_KEYS = {  # for lines that are not of one reduction
     "dask_plan": ("bench", "case", "chunks", "commit", "date"),
     "python_client": ("bench", "case", "side", "server", "commit", "date"),
     "python_cuda": ("bench", "array", "operators", "bytes", "device", "commit", "date")}
-_KERNEL_KEYS = {"algorithm", "gbps", "cub_gbps", "ceiling_gbps"}  # null where there is no such figure
+_KERNEL_KEYS = {"algorithm", "gbps", "cub_gbps", "ceiling_gbps"}  # null if there is no such figure
 
 
 class PageTest(unittest.TestCase):

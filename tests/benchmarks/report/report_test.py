@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which lines are shown, and the tables, goals and charts that are made of them."""
+"""Which lines are shown, and the tables, goals and charts that are made from them."""
 
 import dataclasses
 import json

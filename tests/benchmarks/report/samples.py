@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up lines for the tests, and their tables read back. Figures are chosen to be easy to divide."""
+"""Invented lines for the tests, and their tables read back. Figures are chosen to be easy to divide."""
 
 from report import measurements as m
 
 
 def line(bench="kernel", log2=30, **keys) -> dict:
-    """A line of sum of int32 over 2^log2 bytes, unless `keys` say otherwise."""
+    """A line for a sum of int32 over 2^log2 bytes, unless `keys` say otherwise."""
     return {"bench": bench, "algorithm": "auto", "operator": "sum", "dtype": "int32", "matrix": 0,
             "modulus": 0, "bytes": 1 << log2, "gbps": 4000.0, "ceiling_gbps": 5000.0, "device": m.GPU,
             "driver": "1.2", "commit": "c1", "date": "2026-01-02", "file": "a.jsonl", **keys}

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a chart of docs/benchmarks.md is made of: plain data, which drawing.py draws.
+"""The parts of a chart of docs/benchmarks.md: plain data, which drawing.py draws.
 
 Every chart has a digest of its data. It is written into the SVG, so that a test can tell without drawing
-whether a chart is that of the results.
+whether a chart belongs to the results.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import json
 @dataclasses.dataclass
 class Line:
     style: str  # a key of drawing.STYLES
-    points: list  # (log2 of what the axis is of, value)
+    points: list  # (log2 of the axis's quantity, value)
     band: list = dataclasses.field(default_factory=list)  # (log2, low, high); may be empty
 
 
@@ -30,7 +30,7 @@ class Axis:
 
     first_log2: int
     last_log2: int
-    name: str = ""  # of what is counted; none for bytes, whose numbers have a unit: 64 KiB
+    name: str = ""  # of the quantity; none for bytes, whose numbers have a unit: 64 KiB
 
 
 @dataclasses.dataclass
@@ -40,7 +40,8 @@ class Chart:
     value_name: str
     panels: list
     axis: Axis
-    # Of the values: linear, from 0; log, where equal distances are equal ratios; ratio, that with 1 marked.
+    # Scale of the values: linear, from 0; log, where equal distances are equal ratios; ratio, log with 1
+    # marked.
     scale: str = "linear"
     goals: list = dataclasses.field(default_factory=list)  # (first log2, last log2, value)
 

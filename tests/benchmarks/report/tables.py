@@ -31,7 +31,7 @@ def microseconds(value: Optional[float]) -> str:
 
 
 def markdown(header: list, rows: list, text_columns: int) -> str:
-    """The first columns are text, the others figures, of which those without any figure are left out."""
+    """The first columns are text, the others are figures; columns without any figure are left out."""
     if not rows:
         return NO_RESULTS
     kept = [i for i in range(len(header))
@@ -72,13 +72,14 @@ def at_large(results: m.Results) -> str:
 
 
 def size_columns(lines: list) -> list:
-    """All sizes that occur, or every other one where they are many."""
+    """All sizes that occur, or every other one if there are many."""
     sizes = sorted({m.log2_size(line) for line in lines})
     return sizes if len(sizes) <= _MAX_SIZE_COLUMNS else [log2 for log2 in sizes if log2 % 2 == 0]
 
 
 def over_sizes(lines: list, cell, columns: Optional[list] = None) -> str:
-    """A row per case, a column per size. `cell` makes text of a line; cases without any cell are left out."""
+    """One row per case, one column per size. `cell` makes text of a line; cases without any cell are left
+    out."""
     columns = columns or size_columns(lines)
     rows = []
     for case in m.by_case(lines).values():
@@ -94,7 +95,7 @@ def to_rival(results: m.Results, rival: str) -> str:
 
 
 def ladder(results: m.Results) -> str:
-    """A row per algorithm."""
+    """One row per algorithm."""
     rows = [[f"`{line['algorithm']}`", line.get("published") or "", m.size_name(m.log2_size(line)),
              number(line["gbps"]), number(line.get("published_gbps")), ratio(line.get("ratio")),
              number(line.get("wide_gbps")), ratio(line.get("to_ceiling")),
@@ -122,7 +123,7 @@ def from_host(results: m.Results) -> str:
 
 
 def cpu(results: m.Results) -> str:
-    """The largest size, where the data are in memory and in no cache."""
+    """The largest size, at which the data are in memory and not in a cache."""
     largest = max((line["bytes"] for line in results.cpu), default=0)
     rows = []
     for line in results.cpu:
@@ -135,7 +136,7 @@ def cpu(results: m.Results) -> str:
 
 
 def way_in(results: m.Results) -> str:
-    """A row per case, a column per side: GB/s where arrays stream, else the median in microseconds."""
+    """One row per case, one column per side: GB/s if arrays stream, otherwise the median in microseconds."""
     sides = list(dict.fromkeys(line["side"] for line in results.way_in))
     rows: dict = {}
     for line in results.way_in:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The charts of the way in: streams beside their sinks and Arrow Flight, and arrays that need no wire."""
+"""The charts of the way in: streams beside their sinks and Arrow Flight, and arrays that need no transfer."""
 
 from typing import Optional
 
@@ -8,14 +8,14 @@ from report import measurements as m
 from report.shapes import Axis, Bars, Chart, Line, Panel
 
 _TRANSPORTS = (("tcp", "TCP"), ("unix", "Unix socket"))
-# Sides of a case, which are names of styles, too. What is drawn later lies above.
+# Sides of a case, whose names are also names of styles. Sides that are drawn later lie above.
 _SIDES = ("raw_socket", "plain_service", "flight", "async_copy", "async_hold", "async_drop", "warpfold")
 _SOURCES = {"memory": "shared memory", "ipc": "GPU memory of another process", "resident": "kept array"}
 
 
 def _line(lines: list, side: str, key: str) -> Optional[Line]:
-    """Over the number of streams; Warpfold with the slowest and the fastest of its rounds. What is 0, as CPU
-    time below a tick of the clock, has no place on a logarithmic axis."""
+    """Charts over the number of streams; Warpfold with the slowest and the fastest of its rounds. Values of
+    0, such as CPU time below a tick of the clock, have no place on a logarithmic axis."""
     measured = {line["streams"].bit_length() - 1: line for line in lines
                 if line["side"] == side and line.get(key)}
     if len(measured) < 2:
@@ -50,7 +50,7 @@ def _in_place_label(line: dict) -> str:
 
 
 def _in_place_bars(results: m.Results, lines: list) -> list:
-    """A bar for each array. Where it was called about over both transports, that over the Unix socket."""
+    """A bar for each array. If calls about it went over both transports, the bar is for the Unix socket."""
     shown = {_in_place_label(line): line for line in sorted(lines, key=lambda line: line["transport"])}
     bars = [(label, "rows" if "segment_length" in line else "warpfold", line["gbps"])
             for label, line in shown.items()]

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The goals of the way in, and how far a run of way_in.py reaches them.
 
-Figures compare lines of that run, but for the ceiling of the device's memory, which is the kernels' run's.
+Figures compare lines of that run, except for the ceiling of the device's memory, which comes from the
+kernels' run.
 """
 
 from typing import Iterable, NamedTuple, Optional
@@ -28,7 +29,7 @@ class _Goal(NamedTuple):
 
 
 class _Run:
-    """Lines by what they are of."""
+    """Lines by their subject."""
 
     def __init__(self, results: m.Results):
         self._results = results
@@ -41,7 +42,7 @@ class _Run:
                 (on_gpu is None or on_gpu == (line["server"] != "cpu"))]
 
     def beside(self, line: dict, case: Optional[str] = None, side: str = "warpfold") -> Optional[dict]:
-        """The line of the same server and transport, of another case or side."""
+        """The line with the same server and transport, for another case or side."""
         streams = line["streams"] if case is None else 1
         return self._found.get((line["server"], line["transport"], case or line["case"], streams, side))
 
@@ -51,12 +52,12 @@ class _Run:
                    default=0.0)
 
     def ceiling_gbps(self, line: dict) -> Optional[float]:
-        """What the device reads at most."""
+        """The most that the device reads."""
         ceiling = m.ceiling_line(self._results, line)
         return ceiling["ceiling_gbps"] if ceiling else None
 
     def many_small_calls(self) -> list:
-        """The 4 KiB calls that are enough for a percentile: 10^5, or where a run has no such line, fewer."""
+        """The 4 KiB calls that are enough for a percentile: 10^5, or fewer if a run has no such line."""
         enough = [line for line in self.of(("array_4_kib_long",), "warpfold")
                   if line.get("calls", 0) >= _MANY_CALLS]
         return list({(line["server"], line["transport"]): line

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The table, the goals and the charts that are made of runs of way_in.py."""
+"""The table, the goals and the charts that are made from runs of way_in.py."""
 
 import unittest
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who takes part in warpfold-textbook-bench: the textbook's algorithms, the production kernel, and the
-// published forms, each as a call over the same memory of the device.
+// The participants of warpfold-textbook-bench: the textbook's algorithms, the production kernel, and the
+// published forms, each as a call over the same device memory.
 #pragma once
 
 #include <algorithm>
@@ -96,8 +96,8 @@ Call Warps() {
   return TwoLaunches(published::SumByWarps<kFold>, published::kWarpBlock);
 }
 
-// Two blocks on each multiprocessor, as the sample has them, if so many are there at once: a grid that does
-// not fit is refused.
+// Two blocks on each multiprocessor, as in the sample, if so many can be resident at once: a grid that does
+// not fit is rejected.
 inline void Cooperative(const Memory& m, int count) {
   constexpr auto kKernel = published::ReduceSinglePassMultiBlockCg;
   int resident = 0;
@@ -108,7 +108,7 @@ inline void Cooperative(const Memory& m, int count) {
                                                     m.partials, m.out));
 }
 
-// The rung on the array, then on its partials, until one is left.
+// Runs the rung on the array, then on its partials, until one is left.
 template <int kRung>
 void Rung(const Memory& m, int count) {
   constexpr unsigned kItems = published::kRungBlock * (kRung <= 2 ? 1 : 2);
@@ -127,7 +127,7 @@ void Rung(const Memory& m, int count) {
 }
 
 // All of the textbook's algorithms are here; the production kernel has no published form. Those of one warp
-// reduce 32 elements, and run in a loop that is laid out as the textbook's (published_warps.cuh).
+// reduce 32 elements, and run in a loop that is laid out like the textbook's (published_warps.cuh).
 inline const std::map<Algorithm, Published>& PublishedForms() {
   using A = Algorithm;
   static const auto* const forms = new std::map<Algorithm, Published>{

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // warpfold-textbook-bench: every kernel of the textbook beside its published form, and the production kernel,
-// in turns with a read-only ceiling in one process, on sums of int32. Answers must be those of a loop on the
-// host before anything is timed. Prints one JSON line for each algorithm: medians in GB/s, with states as
+// in turns with a read-only ceiling in one process, on sums of int32. Results must equal those of a loop on
+// the host before anything is timed. Prints one JSON line for each algorithm: medians in GB/s, with states as
 // wide as the elements and with wide ones, and as shares of the published form and the ceiling.
 //
 //   warpfold-textbook-bench [MIB of the grids' array, 1024 by default [COMMIT DATE DRIVER]]
 //
-// It takes 10 to 20 seconds. The exit status is 1 if an answer is wrong, or if the published last block does
+// It takes 10 to 20 seconds. The exit status is 1 if a result is wrong, or if the published last block does
 // not come near the ceiling: then the published forms are not written as they were published.
 #include <algorithm>
 #include <cstdint>
@@ -41,7 +41,7 @@ T Fetch(const void* from) {
   std::exit(1);
 }
 
-// Every algorithm, with states as wide as the elements and with wide ones, and the published forms.
+// Checks every algorithm, with states as wide as the elements and with wide ones, and the published forms.
 void CheckAll(const Memory& m, const std::vector<int>& host) {
   std::vector<int> counts = {1, 31, 33, 1023, 1025, 4097, (1 << 20) + 3};
   counts.push_back(static_cast<int>(host.size()));
@@ -96,7 +96,7 @@ double Median(std::vector<double> samples) {
   return samples[samples.size() / 2];
 }
 
-// What a line says of a run beside its figures.
+// The information about a run that a line has in addition to the figures.
 struct Provenance {
   std::string device;
   std::string commit = "unknown";
@@ -173,7 +173,7 @@ void Run(std::size_t mib, Provenance provenance) {
   double of_ceiling = 1;
   for (int i = 0; i < kernels::kAlgorithmCount; ++i) {
     const auto algorithm = static_cast<Algorithm>(i);
-    // One block reads so slowly that a sixteenth says as much.
+    // One block reads so slowly that a sixteenth shows as much.
     const auto count = static_cast<int>(IsOfOneBlock(algorithm) ? elements / 16 : elements);
     const double share = RaceAndPrint(algorithm, m, count, provenance, stopwatch);
     if (algorithm == Algorithm::kLastBlock) of_ceiling = share;

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The published reductions of one block and of one grid, written plainly from their description: sums of int
-// by blocks of 1,024 threads, indices of int. They are what the textbook's kernels are measured against, so
-// they have what was published and what today's hardware needs to be right (fences, barriers), and no more.
-// Strides are signed, as published, or constants: the compiler may then take for granted that an index does
-// not overflow, so it counts the rounds of a loop before the first and unrolls it. They serve fewer elements
-// than 2^31.
+// by blocks of 1,024 threads, with int indices. The textbook's kernels are measured against them, so they
+// have what was published and what today's hardware needs to be right (fences, barriers), and no more.
+// Strides are signed, as published, or constants: the compiler may then assume that an index does not
+// overflow, so it counts the rounds of a loop before the first and unrolls it. They serve fewer than 2^31
+// elements.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(kBlock) SumCommSingleBlock(const int* in, int 
   if (threadIdx.x == 0) *out = cells[0];
 }
 
-// sumCommMultiBlock: the first launch leaves a sum for each block, and the second one, of one block, sums
-// those.
+// sumCommMultiBlock: the first launch leaves a sum for each block, and the second one, which has one block,
+// sums these.
 __global__ void __launch_bounds__(kBlock) SumCommMultiBlock(const int* in, int count, int* out) {
   __shared__ int cells[kBlock];
   const int grid_size = kBlock * static_cast<int>(gridDim.x);
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x == 0) *out = cells[0];
 }
 
-// A warp's cells, in cells[0]: sumCommSingleWarp.
+// A warp's cells, summed in cells[0]: sumCommSingleWarp.
 __device__ inline void SumWarp(int* cells, int lane) {
   __syncwarp();
   for (int half = 16; half > 0; half /= 2) {

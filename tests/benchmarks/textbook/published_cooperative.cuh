@@ -3,7 +3,7 @@
 //
 // The kernel of the CUDA toolkit's sample `reductionMultiBlockCG`, written plainly from its description: one
 // cooperative launch, with a barrier over the grid between the blocks' partials and their sum. It sums ints
-// in int, where the sample sums floats in double. As there, the first thread of a block adds up the sums of
+// in int, while the sample sums floats in double. As there, the first thread of a block adds up the sums of
 // its warps, and the first thread of the grid adds up those of the blocks.
 #pragma once
 
@@ -17,8 +17,8 @@ namespace warpfold::benchmarks::published {
 
 // reduceSinglePassMultiBlockCG. All blocks have to be on the device at once. Strides are signed, as in the
 // other published forms, and sums are in registers. The sample strides by 64 bits over an index of 32 and
-// adds up in memory, in shared and then in its array of partials: there nvcc has
-// 4 loads in flight and here 16 (seen in the machine code), so that this is the faster rival.
+// adds up in memory, in shared memory and then in its array of partials: there nvcc has 4 loads in flight and
+// here 16 (seen in the machine code), so this form is the faster rival.
 __global__ void __launch_bounds__(kBlock)
     ReduceSinglePassMultiBlockCg(const int* in, int count, int* partials, int* out) {
   namespace cg = cooperative_groups;

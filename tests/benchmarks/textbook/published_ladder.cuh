@@ -24,13 +24,13 @@ __device__ __forceinline__ int SumRung(int sum, int* cells) {
     sum = SumLanes(sum);
     if (t % 32 == 0) cells[t / 32] = sum;
     __syncthreads();
-    // In the sample only those lanes shuffle that have a cell, and read from others all the same.
+    // In the sample only those lanes shuffle that have a cell, and read from others nevertheless.
     return t < 32 ? SumLanes(t < kRungBlock / 32 ? cells[t] : 0) : 0;
   }
   cells[t] = sum;
   __syncthreads();
   if constexpr (kRung == 0) {
-#pragma unroll 1  // blockDim.x is no constant in the published form
+#pragma unroll 1  // blockDim.x is not a constant in the published form
     for (unsigned s = 1; s < blockDim.x; s *= 2) {
       if (t % (2 * s) == 0) cells[t] += cells[t + s];
       __syncthreads();
@@ -59,7 +59,7 @@ __device__ __forceinline__ int SumRung(int sum, int* cells) {
   return cells[0];
 }
 
-// reduce0 to reduce7; reduce4 is reduce5 whose loop is not unrolled, and left out.
+// reduce0 to reduce7; reduce4 is reduce5 with a loop that is not unrolled, and is left out.
 template <int kRung>
 __global__ void __launch_bounds__(kRungBlock) Reduce(const int* in, unsigned count, int* out) {
   __shared__ int cells[kRungBlock];

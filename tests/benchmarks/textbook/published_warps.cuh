@@ -4,13 +4,13 @@
 // The published reductions of one warp, written plainly from their description, and the kernel that runs
 // them.
 //
-// They reduce 32 ints and no more. So the loop around them is not published: it is laid out as the textbook's
-// (warp_driver.cuh), with the same grid, the same parts and a fold of every 32 elements, so that what differs
-// is the fold. Indices are of int, as in the other published forms.
+// They reduce exactly 32 ints. So the loop around them is not published: it is laid out like the textbook's
+// (warp_driver.cuh), with the same grid, the same parts and a fold of every 32 elements, so that the only
+// difference is the fold. Indices are int, as in the other published forms.
 //
-// Each fold is called by a whole warp with a value of each lane and with kWarpCells cells of the warp's own,
-// and returns the sum in every lane. The published ones have volatile cells where these have __syncwarp(),
-// and the last has shuffles without a mask. They serve at most 2^30 elements.
+// Each fold is called by a whole warp with a value in each lane and with kWarpCells cells that belong to the
+// warp, and returns the sum in every lane. The published ones have volatile cells where these have
+// __syncwarp(), and the last has shuffles without a mask. They serve at most 2^30 elements.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -41,7 +41,7 @@ __device__ inline int SumCommSingleWarp(int value, int* cells) {
 }
 
 // sumCommSingleWarp, once-conditional. Lanes beyond the step write cells that others read in that step, so
-// that all have to read before any writes.
+// all have to read before any writes.
 __device__ inline int SumCommSingleWarpOnce(int value, int* cells) {
   constexpr unsigned kLowerHalf = 0xffff;
   const int lane = threadIdx.x % 32;
@@ -71,8 +71,8 @@ __device__ inline int SumNoncommSingleWarp(int value, int* cells) {
   return FirstCell(cells);
 }
 
-// sumNoncommSingleWarpPadded: the cells of padding are 0, and nobody writes them. All have to read before any
-// writes, as in the once-conditional one.
+// sumNoncommSingleWarpPadded: the padding cells are 0, and nobody writes them. All have to read before any
+// writes, as in the once-conditional form.
 __device__ inline int SumNoncommSingleWarpPadded(int value, int* cells) {
   const int lane = threadIdx.x % 32;
   cells[lane] = value;
@@ -93,7 +93,7 @@ __device__ inline int SumSingleWarpReg(int value, int*) {
 }
 
 // Leaves a sum for each block. Every warp goes through a part of the elements, 32 at a time, and the first
-// one folds the sums of all. A second launch, of one block, sums those of the blocks.
+// warp folds the sums of all. A second launch, which has one block, sums those of the blocks.
 template <WarpFold kFold>
 __global__ void __launch_bounds__(kWarpBlock) SumByWarps(const int* in, int count, int* out) {
   constexpr int kWarps = kWarpBlock / 32;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// All that the real server answers is believed, and little else.
+// Everything that the real server returns is accepted, and little else.
 #include "client/calls/answer_check.h"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ v1::ReductionSpec SpecOf(int op, int type, std::optional<std::pair<int, int>> sh
   return spec;
 }
 
-// What a server answers for the elements 1, 2, 3, 1, 2, 3, ... or for the floats with these bits; nothing if
-// no server takes the spec.
+// The response of a server for the elements 1, 2, 3, 1, 2, 3, ... or for the floats with these bits; nothing
+// if no server accepts the spec.
 std::optional<v1::Reduction> Serve(const v1::ReductionSpec& spec, bool state = false) {
   const auto reduction = server::PlanFromProto(spec);
   if (!reduction.ok()) return std::nullopt;
@@ -84,7 +84,7 @@ TEST(AnswerCheckTest, ColumnsOfSegmentsAreThoseOfTheServer) {
   EXPECT_GT(layouts, 500);
 }
 
-// Whether the answer to `spec` is still believed after `change`.
+// Whether the response to `spec` is still accepted after `change`.
 template <typename Change>
 bool Believed(const v1::ReductionSpec& spec, Change change, bool state = false) {
   v1::Reduction answer = Serve(spec, state).value();
@@ -110,7 +110,7 @@ TEST(AnswerCheckTest, ValuesAreOfTheOperatorsKind) {
   EXPECT_FALSE(Believed(sum, [](v1::Reduction& r) { r.mutable_results(0)->set_double_value(1); }));
   EXPECT_FALSE(Believed(sum, [](v1::Reduction& r) { r.mutable_results(0)->clear_value(); }));
   EXPECT_FALSE(Believed(sum, [](v1::Reduction& r) { r.mutable_results(0)->mutable_matrix_value(); }));
-  // The answer for a stripe need not have a value.
+  // The response for a stripe need not have a value.
   EXPECT_TRUE(Believed(
       sum, [](v1::Reduction& r) { r.mutable_results(0)->clear_value(); }, true));
   EXPECT_FALSE(Believed(
@@ -154,7 +154,8 @@ TEST(AnswerCheckTest, IndicesAreInTheArray) {
   }));
 }
 
-// A call that has no value at all fails: the short way of a client takes the first result's value unseen.
+// A call that has no value at all fails: the short form of a client takes the first result's value without
+// looking.
 TEST(AnswerCheckTest, SomeResultHasAValue) {
   const v1::ReductionSpec spec = SpecOf(v1::OPERATOR_SUM, v1::ELEMENT_TYPE_INT32);
   v1::Reduction answer = *Serve(spec, /*state=*/true);

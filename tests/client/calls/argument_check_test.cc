@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arguments that the client refuses by itself: nothing is sent.
+// Arguments that the client itself rejects: nothing is sent.
 #include "client/calls/argument_check.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 const std::vector<std::int32_t> kFour = {0, 1, 2, 3};
 
-// What every call answers that sends an array, or asks about one. The visitors and generators do nothing.
+// The results of all calls that send an array, or ask about one. The visitors and generators do nothing.
 std::vector<absl::Status> AnswersOf(Client& client, ElementType type, const CallOptions& options) {
   const auto bytes = std::as_bytes(std::span(kFour));
   const Spec spec{.operators = {"sum"}};
@@ -44,7 +44,7 @@ std::vector<absl::Status> AnswersOf(Client& client, ElementType type, const Call
   };
 }
 
-// The same of calls that ask about a server.
+// The same for calls that ask about a server.
 std::vector<absl::Status> AnswersAboutServers(Client& client, const CallOptions& options) {
   return {client.GetServerInfo(options).status(), client.IsServing(options).status()};
 }
@@ -53,7 +53,7 @@ void ExpectRefused(const std::vector<absl::Status>& answers, const std::string& 
   for (std::size_t i = 0; i < answers.size(); ++i) {
     EXPECT_TRUE(absl::IsInvalidArgument(answers[i])) << "call " << i << ": " << answers[i];
     EXPECT_EQ(GetErrorInfo(answers[i]).value_or(ErrorInfo{}).reason, reason) << "call " << i;
-    // Refused targets have no reason.
+    // Rejected targets have no reason.
     EXPECT_EQ(IsRefusedCall(answers[i]), !reason.empty()) << "call " << i;
   }
 }
@@ -150,7 +150,7 @@ TEST_F(ArgumentCheckTest, TargetsThatAreNoneAreRefusedByEveryCall) {
     ExpectRefused(AnswersAboutServers(client, {}), "");
   }
   EXPECT_EQ(service_.started(), 0);
-  // Two literals are two targets, and no one string.
+  // Two literals are two targets, not one string.
   EXPECT_TRUE(absl::IsInvalidArgument(Client({"127.0.0.1:1", "127.0.0.1:99999"}).DeleteArray("token")));
 }
 

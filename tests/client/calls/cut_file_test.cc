@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mapped file that is shorter than its map: its call is told so, and no other one.
+// A mapped file that is shorter than its map: its call gets this error, and no other call does.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kBytes = 8 << 20;
 
-// A file's mapping, of which the file has lost what is behind the first `left` bytes.
+// A file's mapping, of which the file has lost everything after the first `left` bytes.
 class CutMap {
  public:
   CutMap(std::size_t bytes, std::size_t left) : bytes_(bytes) {
@@ -56,7 +56,7 @@ class CutFileTest : public testing::Test {
   CutMap map_{kBytes, 0};
 };
 
-// gRPC ends the connection on which it could not read, and the next call is made at once.
+// gRPC ends the connection for which it could not read, and the next call is made at once.
 TEST_F(CutFileTest, TheNextCallIsToldNothingOfIt) {
   const std::vector<std::int32_t> whole(5, 1);
   for (int i = 0; i < 100; ++i) {
@@ -68,7 +68,7 @@ TEST_F(CutFileTest, TheNextCallIsToldNothingOfIt) {
   }
 }
 
-// It is over for its other calls, too. Their memory is there, and so they may be made again.
+// The connection ends for its other calls, too. Their memory is there, and so they may be made again.
 TEST_F(CutFileTest, ACallOnTheSameConnectionIsNotBlamed) {
   auto writer = client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32, {});
   ASSERT_TRUE(writer.ok()) << writer.status();
@@ -80,7 +80,7 @@ TEST_F(CutFileTest, ACallOnTheSameConnectionIsNotBlamed) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
-// The shares at its beginning are there, but the array is not.
+// The shares at the array's beginning are there, but the array is not.
 TEST_F(CutFileTest, AnArrayInSharesIsBlamedAsAWhole) {
   const CutMap half(64 << 20, 32 << 20);
   Client client(server_.target(), {.connections = 4});
@@ -90,7 +90,7 @@ TEST_F(CutFileTest, AnArrayInSharesIsBlamedAsAWhole) {
   }
 }
 
-// A call that is not to blame goes to the same server, once there is a connection again.
+// A call that is not at fault goes to the same server, once there is a connection again.
 TEST_F(CutFileTest, ItsServerIsNotLeftOut) {
   FakeService other;
   const FakeServer other_server{other};

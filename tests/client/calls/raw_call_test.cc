@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Servers that do not keep to the protocol of a call with one answer.
+// Servers that do not follow the protocol of a call with one response.
 #include "client/calls/raw_call.h"
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -28,7 +28,7 @@ std::string TextOf(const grpc::ByteBuffer& buffer) {
   return std::string(reinterpret_cast<const char*>(slice.begin()), slice.size());
 }
 
-// Answers every call with the messages "0", "1", ... and OK.
+// Responds to every call with the messages "0", "1", ... and OK.
 class Talker final : public grpc::CallbackGenericService {
  public:
   explicit Talker(int messages) : messages_(messages) {
@@ -93,7 +93,8 @@ TEST(RawCallTest, NoMessageIsNoAnswer) {
   EXPECT_TRUE(absl::IsInternal(Ask(server, &answer)));
 }
 
-// gRPC tells a call's status only when all messages are read: who reads one waits for its deadline.
+// gRPC reports a call's status only when all messages are read: a client that reads one waits for its
+// deadline.
 TEST(RawCallTest, ASecondMessageEndsTheCall) {
   for (const int messages : {2, 5}) {
     const Talker server(messages);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a call is tried again, by a clock of the test's own.
+// When a call is tried again, on a clock that the test sets.
 #include "client/calls/retry.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(RetryPolicyTest, NoPauseGoesBeyondTheDeadline) {
   EXPECT_TRUE(policy.PauseAfter(Draining(), {}, kNow).has_value());
   EXPECT_FALSE(policy.PauseAfter(Draining(), {}, kNow + absl::Milliseconds(100)).has_value());
   EXPECT_FALSE(policy.PauseAfter(Busy(absl::Seconds(1)), {.patient = true}, kNow).has_value());
-  // A pause does not end at the deadline, either: nothing can be done then.
+  // A pause does not end at the deadline, either: nothing could be done then.
   RetryPolicy at_once({.max_attempts = 3, .backoff = absl::ZeroDuration()}, kNow);
   EXPECT_FALSE(at_once.PauseAfter(Draining(), {}, kNow).has_value());
 }
@@ -56,7 +56,7 @@ TEST(RetryPolicyTest, WhatWouldFailAgainIsNotTriedAgain) {
   EXPECT_TRUE(policy.PauseAfter(absl::UnavailableError(""), {}, kNow).has_value());
 }
 
-// The first time it may have been another call's memory.
+// The first time, the memory may have been another call's.
 TEST(RetryPolicyTest, WhoseMemoryCannotBeReadTwiceIsNotTriedAgain) {
   const absl::Status broken = FromGrpc({grpc::StatusCode::UNAVAILABLE, "Bad address"});
   RetryPolicy policy({.max_attempts = 9}, absl::InfiniteFuture());

@@ -73,7 +73,7 @@ struct Heard {
   std::vector<SegmentFailure> failures;
 };
 
-// What a client hears from these responses to a request of 5 segments and 10 elements.
+// What a client gets from these responses to a request of 5 segments and 10 elements.
 Heard Hear(const std::vector<Response>& responses) {
   Heard heard;
   const v1::ReductionSpec spec = Spec();
@@ -159,7 +159,7 @@ TEST(SegmentAnswerTest, ColumnsAreThoseOfTheOperators) {
   }
 }
 
-// The status of an answer whose last segment has this index.
+// The status of a response whose last segment has this index.
 absl::Status HearIndex(std::uint64_t index, const SegmentCut& cut) {
   const v1::ReductionSpec spec = Spec();
   const SegmentVisitor visitor = [](const SegmentResults&) {};
@@ -183,7 +183,8 @@ TEST(SegmentAnswerTest, IndicesAreWithinTheirSegments) {
   }
 }
 
-// The status of an answer of one segment of 4 elements with these values, a column each, to `op` over `type`.
+// The status of a response for one segment of 4 elements with these values, a column each, to `op` over
+// `type`.
 absl::Status HearOne(v1::Operator op, v1::ElementType type, const Response& layout,
                      const std::vector<std::uint64_t>& values) {
   v1::ReductionSpec spec;

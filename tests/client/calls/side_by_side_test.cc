@@ -14,7 +14,7 @@
 namespace warpfold {
 namespace {
 
-// Whether the part is stopped, within a minute.
+// Whether the part is stopped within a minute.
 bool AwaitStop(const Interrupts& interrupts) {
   const absl::Time end = absl::Now() + absl::Minutes(1);
   while (!interrupts.stop.stop_requested() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));

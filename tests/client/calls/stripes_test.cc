@@ -78,7 +78,7 @@ TEST(SharesTest, AsManyAsStreamsOfASmallArrayAndAsManyForEachOfALargeOne) {
   const std::vector<Stripe> shares = CutIntoShares(8192 * kMiB, 1, 4);
   EXPECT_EQ(shares.size(), 128u);
   EXPECT_EQ(LargestOf(shares), 64 * kMiB);
-  // Their states are of few subtrees.
+  // Their states consist of few subtrees.
   for (const Stripe& share : shares) EXPECT_EQ(share.first_element % (4 * kMiB), 0u);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hand-made messages against the generated parser.
+// Compares the hand-made messages with the generated parser.
 #include "client/calls/wire.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(WireTest, ChunkEqualsTheGeneratedMessage) {
     v1::ReduceRequest parsed;
     ASSERT_TRUE(parsed.ParseFromString(flat)) << size;
     EXPECT_EQ(parsed.chunk().data(), data) << size;
-    // Empty data is left out by the generated serializer, and is legal either way.
+    // The generated serializer omits empty data; both ways are legal.
     if (size != 0) {
       EXPECT_EQ(flat, expected.SerializeAsString()) << size;
     }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of `warpfold bench` that need no server: figures, flags, the walk over memory, the report.
+// The parts of `warpfold bench` that need no server: figures, flags, the way through memory, the report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,10 +128,10 @@ TEST(BenchFlagsTest, WhatDoesNotFitTogetherExitsWith2) {
       {"--generated", "--source", "resident"},
       {"--method", "array", "--streams", "2"},
       {"--method", "health", "--bytes", "8"},
-      {"--bytes", "65536"},  // no stream
+      {"--bytes", "65536"},  // not a stream
       {"--bytes", "1048577"},
       {"--method", "array", "--bytes", "0"},
-      {"--method", "array", "--bytes", "4194308"},  // no message
+      {"--method", "array", "--bytes", "4194308"},  // not a message
       {"--bytes", "9223372036854775808", "--callers", "2"},
       {"--bytes", "-4"},
       {"--chunk_bytes", "1000000"},
@@ -231,7 +231,7 @@ TEST(ReportTest, TextsHaveALinePerSide) {
   EXPECT_EQ(count(csv, '\n'), 3);
   EXPECT_THAT(csv, testing::StartsWith("bench,date,commit,"));
   EXPECT_THAT(csv, testing::HasSubstr(",\"min,max\","));
-  // The comma of the operators stands twice, the others between names and cells.
+  // The operators' comma stands twice, the others are between names and cells.
   EXPECT_EQ(count(csv, ','), 3 * static_cast<int>(lines[0].size() - 1) + 2);
   flags.commit = "a\"b,c";
   EXPECT_THAT(CsvText(ReportLines(flags, "unix", TwoSides())), testing::HasSubstr(",\"a\"\"b,c\","));

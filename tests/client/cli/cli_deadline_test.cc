@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A command has one deadline for all that it does.
+// A command has one deadline for everything that it does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Takes its time to say what an array is.
+// Takes its time to describe an array.
 class SlowArrays final : public v1::ArrayService::Service {
  public:
   static constexpr absl::Duration kSlow = absl::Seconds(3);
@@ -44,7 +44,7 @@ class SlowArrays final : public v1::ArrayService::Service {
   }
 };
 
-// A server that never answers a reduction.
+// A server that never responds to a reduction.
 class CliDeadlineTest : public testing::Test {
  protected:
   CliDeadlineTest() {

@@ -26,7 +26,7 @@ class CliFilesTest : public testing::Test {
   // One file of this content, which holds elements.
   FilesInput InputOf(const std::string& content) const {
     std::ofstream(path_) << content;
-    // So that a write of the same tick of the system's clock gives it another time.
+    // So that a write within the same tick of the system's clock gives the file another time.
     std::filesystem::last_write_time(path_,
                                      std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
     absl::StatusOr<MappedFile> file = MappedFile::Open(path_);
@@ -74,7 +74,8 @@ class CliFilesTest : public testing::Test {
   Client client_{server_.target(), {.max_attempts = 1}};
 };
 
-// The file is as long as before, and no signal has told of a missing page: gRPC's words are all there is.
+// The file is as long as before, and no signal has reported a missing page: gRPC's message is the only
+// evidence.
 TEST_F(CliFilesTest, AFileThatTheSystemCouldNotReadIsAtFault) {
   service_.on_start = [](int, grpc::ServerContext&) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "Bad address");
@@ -87,7 +88,7 @@ TEST_F(CliFilesTest, AFileThatTheSystemCouldNotReadIsAtFault) {
 TEST_F(CliFilesTest, TheCallersKeepGoingIsAskedWhereMembersAreUnpacked) {
   const std::string elements(1 << 20, 'x');
   const FilesInput files = MemberOf(Deflated(elements), elements);
-  // So long that it is asked.
+  // So long that keep_going is called.
   service_.on_commit = [](const SeenCall&, grpc::ServerContext&) {
     absl::SleepFor(4 * kAskedEvery);
     return grpc::Status::OK;
@@ -98,7 +99,7 @@ TEST_F(CliFilesTest, TheCallersKeepGoingIsAskedWhereMembersAreUnpacked) {
   EXPECT_TRUE(absl::IsCancelled(outcome.reduction.status())) << outcome.reduction.status();
 }
 
-// The server has the elements as they were, and its answer is right for them; but it could have had both.
+// The server has the elements as they were, and its result is right for them; but it could have had both.
 TEST_F(CliFilesTest, AFileThatIsWrittenToMeanwhileHasNoValue) {
   const std::string elements(1 << 20, 'x');
   service_.on_commit = [this](const SeenCall&, grpc::ServerContext&) {
@@ -110,7 +111,7 @@ TEST_F(CliFilesTest, AFileThatIsWrittenToMeanwhileHasNoValue) {
   ExpectChanged(Reduce(MemberOf(Deflated(elements), elements), {}));
 }
 
-// The first attempt had the old elements, and the next one new ones behind them.
+// The first attempt had the old elements, and the next one had new ones after them.
 TEST_F(CliFilesTest, NorHasOneThatIsWrittenToBetweenTwoAttempts) {
   Client patient(server_.target(), {.backoff = absl::Milliseconds(1)});
   service_.on_start = [this](int call, grpc::ServerContext&) {

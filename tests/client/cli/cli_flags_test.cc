@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the command line makes of its words.
+// How the command line interprets its words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -203,7 +203,7 @@ TEST(FlagsTest, NumbersThatDoNotFitAreRefused) {
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--axis", "-1", "x.npy"}), -1);
 }
 
-// The server knows how many rows and columns it takes.
+// The server knows how many rows and columns it accepts.
 TEST(FlagsTest, AMatrixHasRowsAndColumns) {
   EXPECT_EQ(ParseMatrixShape("1x1"), (MatrixShape{1, 1}));
   EXPECT_EQ(ParseMatrixShape("4096x1"), (MatrixShape{kMaxMatrixSide, 1}));
@@ -248,7 +248,7 @@ TEST(FlagsTest, APathIsTakenAsItStands) {
   EXPECT_THAT(inputs({"-x.npy"}), ElementsAre("refused"));
   EXPECT_THAT(inputs({"--"}), ElementsAre("refused"));
   EXPECT_THAT(inputs({"info", "put"}), ElementsAre("info", "put"));
-  // The value of a flag that ends in "=" is empty, and the word that follows is a path.
+  // A flag that ends in "=" has an empty value, and the word that follows is a path.
   EXPECT_THAT(inputs({"--request_id=", "a.npy"}), ElementsAre("a.npy"));
 }
 

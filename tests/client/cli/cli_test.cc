@@ -19,12 +19,12 @@
 namespace warpfold::cli {
 namespace {
 
-// Whoever looks for a limit of a server finds it, whatever it is.
+// A user who looks for a limit of a server finds it, whichever it is.
 TEST(RenderTest, InfoHasEveryLimit) {
   v1::GetServerInfoResponse info;
   v1::ServerLimits& limits = *info.mutable_limits();
   const google::protobuf::Descriptor& fields = *v1::ServerLimits::descriptor();
-  const auto number = [](int i) { return 1'000'000 + i; };  // of the field's limit
+  const auto number = [](int i) { return 1'000'000 + i; };  // the limit of this field
   for (int i = 0; i < fields.field_count(); ++i) {
     const google::protobuf::FieldDescriptor* const field = fields.field(i);
     if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_UINT32) {
@@ -117,10 +117,10 @@ TEST(ProgressTest, HasNoShareOfNothingAndNoMoreThanAll) {
 TEST(PrintableTest, NothingSteersATerminal) {
   EXPECT_EQ(Printable("a b~"), "a b~");
   EXPECT_EQ(Printable(std::string("\0\x1b[2J\n\x7f", 7)), "\\x00\\x1b[2J\\x0a\\x7f");
-  // The control characters that have two bytes, and what is like them.
+  // The control characters that have two bytes, and similar ones.
   EXPECT_EQ(Printable("\xc2\x80\xc2\x9f"), "\\xc2\\x80\\xc2\\x9f");
-  // A terminal of 8 bits takes a lone byte for a control character, so what is not UTF-8 is shown by its
-  // bytes.
+  // A terminal of 8 bits takes a lone byte for a control character, so bytes that are not UTF-8 are shown by
+  // their values.
   EXPECT_EQ(Printable("\x9b"
                       "2J"),
             "\\x9b"

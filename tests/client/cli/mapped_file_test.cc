@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that are not what they were when they were mapped.
+// Files that have changed since they were mapped.
 #include "client/cli/mapped_file.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ class MappedFileTest : public testing::Test {
   std::string File(const std::string& name) {
     const std::string path = folder_.Path(name);
     std::ofstream(path) << std::string(kBytes, 'x');
-    // So that a write of the same tick of the system's clock gives it another time.
+    // So that a write within the same tick of the system's clock gives the file another time.
     std::filesystem::last_write_time(path,
                                      std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
     return path;
@@ -49,7 +49,7 @@ TEST_F(MappedFileTest, TheOneThatWasCutIsBlamed) {
   EXPECT_EQ(cut->bytes().back(), std::byte{0});
   EXPECT_TRUE(whole->CheckWhole().ok());
   EXPECT_TRUE(absl::IsInvalidArgument(cut->CheckWhole()));
-  // What has been read was not its bytes, though it is as long as before.
+  // What has been read was not its bytes, though the file is as long as before.
   std::filesystem::resize_file(cut_path, kBytes);
   EXPECT_TRUE(whole->CheckWhole().ok());
   EXPECT_TRUE(absl::IsInvalidArgument(cut->CheckWhole()));
@@ -70,7 +70,7 @@ TEST_F(MappedFileTest, OneThatWasWrittenToIsBlamed) {
     const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
     ASSERT_TRUE(file.ok());
     EXPECT_TRUE(file->CheckWhole().ok());
-    std::fstream(path, std::ios::binary | mode) << 'y';  // over the first byte, or behind the last
+    std::fstream(path, std::ios::binary | mode) << 'y';  // over the first byte, or after the last
     const absl::Status status = file->CheckWhole();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("changed"));
@@ -86,7 +86,7 @@ TEST_F(MappedFileTest, OneThatWasCutAndHasGrownAgainIsBlamedThoughNothingWasMiss
   EXPECT_TRUE(absl::IsInvalidArgument(file->CheckWhole()));
 }
 
-// Of what changes the inode alone, nothing is read.
+// A change of only the inode affects nothing that is read.
 TEST_F(MappedFileTest, OneThatHasANewNameOrModeIsNot) {
   const std::string path = File("renamed");
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the .npy reader takes, and for each way to be wrong the name of the reason.
+// What the .npy reader accepts, and the name of the reason for each way in which a file can be wrong.
 #include "client/cli/npy.h"
 
 #include <gmock/gmock.h>
@@ -127,7 +127,7 @@ TEST(NpyTest, RefusesByNameOfTheReason) {
   }
 }
 
-// Whatever the bytes, the reader answers: every header with one byte changed, and every prefix.
+// Whatever the bytes, the reader returns: every header with one byte changed, and every prefix.
 TEST(NpyTest, SurvivesEveryChangedByte) {
   const std::string good = File(1, Header("<i4", "False", "(2,)"), 8);
   for (std::size_t i = 0; i < good.size() - 8; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which member of a zip file is found and where, and what is wrong with those that lie.
+// Which member of a zip file is found and where, and what is wrong with members whose records are false.
 #include "client/cli/npz.h"
 
 #include <gmock/gmock.h>
@@ -104,13 +104,13 @@ TEST(NpzTest, RefusesOffsetsBeyondTheFile) {
        {std::uint64_t{1}, std::uint64_t{1000}, std::uint64_t{1} << 32, ~std::uint64_t{0}}) {
     EXPECT_THAT(ErrorOf(ZipFile({{"a", "text"}}, true, shift)), HasSubstr("cannot be found")) << shift;
   }
-  // The sum of both offsets is more than 64 bits, and what is left of it is where another member lies.
+  // The sum of both offsets does not fit in 64 bits, and what is left of it is the offset of another member.
   const std::string before = ZipFile({{"a", "other"}});
   EXPECT_THAT(ErrorOf(before + ZipFile({{"a", "text"}}, true, -before.size())), HasSubstr("damaged"));
 }
 
-// Each field of the records is set to each of these, which its reader must survive; what it then finds lies
-// in the file.
+// Each field of the records is set to each of these values, which its reader must survive; what it then finds
+// lies in the file.
 TEST(NpzTest, SurvivesEveryChangedField) {
   for (const bool zip64 : {false, true}) {
     const std::string good = ZipFile({{"a", "text"}, {"b", "more"}}, zip64);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Zip files for tests, with or without zip64, and with whatever a field of theirs should say; and what their
-// members unpack to.
+// Zip files for tests, with or without zip64, and with any value in one of their fields; and the content to
+// which their members unpack.
 #pragma once
 
 #include <zlib.h>
@@ -93,7 +93,7 @@ inline std::string ZipFile(const std::vector<MemberOfZip>& members, bool zip64 =
          Little(0, 2);
 }
 
-// Reads so many bytes of a packed member at a time, to its end.
+// Reads this many bytes of a packed member at a time, to its end.
 inline absl::StatusOr<std::string> Unpacked(const NpzMember& member, std::size_t at_once) {
   Unpacker unpacker(member);
   std::string text;

@@ -18,7 +18,7 @@ namespace {
 
 using Queue = std::unique_ptr<grpc::CompletionQueue>;
 
-// Before gRPC starts, which it does for the first queue.
+// Before gRPC starts, which happens for the first queue.
 [[maybe_unused]] const bool kTuned = (TuneGrpc(), true);
 
 TEST(QueuePoolTest, GivesAQueueAgain) {
@@ -45,7 +45,7 @@ TEST(QueuePoolTest, KeepsNoMoreThanAFew) {
   EXPECT_GT(pool.idle(), 1U);
 }
 
-// While it lives, the process can open nothing.
+// While an object of this class lives, the process can open nothing.
 class AllDescriptorsTaken {
  public:
   AllDescriptorsTaken() {
@@ -65,11 +65,11 @@ void ExpectEmpty(const Connection& connection) {
   queue->Shutdown();
   void* tag = nullptr;
   bool ok = false;
-  // An operation that is still to end would make this wait for it, and then give its event.
+  // An operation that has yet to end would make this wait for it, and then return its event.
   EXPECT_FALSE(queue->Next(&tag, &ok));
 }
 
-// The next call on the queue would take what is left of this one for its own.
+// Otherwise the next call on the queue would take what is left of this one for its own.
 TEST(QueuePoolTest, ACallGivesItsQueueBackEmpty) {
   for (const int step : {0, 1, 2}) {
     SCOPED_TRACE(step);
@@ -113,8 +113,8 @@ TEST(QueuePoolTest, ACallGivesItsQueueBackEmptyIfKeepGoingThrows) {
   ExpectEmpty(connection);
 }
 
-// With the strategy `poll`, which is what this process has, a queue waits by a descriptor of its own. gRPC
-// aborts where an event comes to a queue that is gone; e2e_client_process has what callers are told.
+// With the strategy `poll`, which this process uses, each queue waits with its own descriptor. gRPC aborts if
+// an event comes to a queue that is gone; e2e_client_process tests what callers are told.
 TEST(QueuePoolTest, WhereNoDescriptorIsLeftCallsEndAndTheirQueuesAreEmpty) {
   const FullListener nobody_answers;
   const Connection connection(nobody_answers.target(), {});

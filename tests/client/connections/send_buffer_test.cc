@@ -29,7 +29,7 @@ int SendBuffer(int descriptor) {
   return bytes;
 }
 
-// Of a Unix socket that nobody has changed.
+// The send buffer of a Unix socket that nobody has changed.
 int UsualSendBuffer() {
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int bytes = SendBuffer(descriptor);
@@ -37,8 +37,8 @@ int UsualSendBuffer() {
   return bytes;
 }
 
-// The kernel gives twice what it is asked for, where an administrator allows as much, or else twice what is
-// allowed. Before Linux 6.10 a container cannot read how much that is.
+// The kernel gives twice what it is asked for, if an administrator allows that much; otherwise it gives twice
+// what is allowed. Before Linux 6.10 a container cannot read how much that is.
 testing::Matcher<int> IsWide() {
   int most = 0;
   if (std::ifstream("/proc/sys/net/core/wmem_max") >> most) {
@@ -66,7 +66,7 @@ TEST(SendBufferTest, OfAUnixSocketThatHasMoreStaysAsItIs) {
   close(descriptor);
 }
 
-// The kernel grows the buffer of a TCP socket by itself, but not once it was told a size.
+// The kernel grows the buffer of a TCP socket by itself, but not once a size was set.
 TEST(SendBufferTest, OfATcpSocketIsLeftToTheKernel) {
   const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_GE(descriptor, 0);
@@ -83,7 +83,7 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
-// This process' socket that is connected to the path.
+// The socket of this process that is connected to the path.
 std::optional<int> ConnectedTo(const std::string& path) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int descriptor = std::stoi(entry.path().filename());
@@ -103,7 +103,7 @@ TEST(SendBufferTest, OfAClientsConnectionIsWidened) {
   ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(listen(listener, 8), 0);
   Client client("unix:" + path);
-  // Nobody answers; the connection stays until the client goes, or gRPC gives up connecting after 3 s.
+  // Nobody responds; the connection stays until the client goes, or gRPC gives up connecting after 3 s.
   EXPECT_FALSE(client.GetServerInfo({.timeout = absl::Milliseconds(200)}).ok());
   const std::optional<int> connection = ConnectedTo(path);
   ASSERT_TRUE(connection.has_value());

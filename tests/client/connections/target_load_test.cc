@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// When calls ask for their admission first, by a clock of the test's own.
+// When calls ask for their admission first, on a clock that the test sets.
 #include "client/connections/target_load.h"
 
 #include <gtest/gtest.h>

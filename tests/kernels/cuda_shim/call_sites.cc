@@ -15,7 +15,7 @@
 namespace warpfold::kernels::shim {
 namespace {
 
-// Without comments and texts, whose characters become blanks: positions stay.
+// Returns the file without comments and texts, whose characters become blanks, so that positions stay.
 std::string CodeOf(const std::filesystem::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
@@ -40,7 +40,7 @@ unsigned LineOf(const std::string& code, std::size_t position) {
                  std::count(code.begin(), code.begin() + static_cast<std::ptrdiff_t>(position), '\n'));
 }
 
-// CudaMemory<Release> calls what it is given.
+// CudaMemory<Release> calls the function that it is given.
 std::vector<std::string> Releases(const std::string& code) {
   static const std::regex kMemory(R"(CudaMemory<(cuda\w+)>)");
   std::vector<std::string> functions;
@@ -52,7 +52,7 @@ std::vector<std::string> Releases(const std::string& code) {
 
 void AddCallSites(const std::filesystem::path& file, const std::string& name, std::set<CallSite>& sites) {
   const std::string code = CodeOf(file);
-  // The name of an error is not asked of a device.
+  // The name of an error is not requested from a device.
   static const std::regex kCall(R"(\b(cuda(?!GetErrorName)[A-Z]\w*|Release)\()");
   for (std::sregex_iterator it(code.begin(), code.end(), kCall), end; it != end; ++it) {
     const std::string function = (*it)[1];
@@ -66,7 +66,8 @@ void AddCallSites(const std::filesystem::path& file, const std::string& name, st
 }  // namespace
 
 std::set<CallSite> CallSitesOf(const std::string& root) {
-  // What launches a kernel, or asks the driver, is called by way of a pointer or of a source for the device.
+  // Functions that launch a kernel, or ask the driver, are called through a pointer or a source for the
+  // device.
   std::set<CallSite> sites;
   for (const char* const function : {"FindKernels", "LaunchGather", "LaunchReduction", "LaunchSegments",
                                      "LaunchTextbook", "cuMemGetAddressRange"}) {

@@ -11,8 +11,8 @@
 
 namespace warpfold::kernels::shim {
 
-// Reads kernels/cuda of the tree at `root`. Of a call within WARPFOLD_RETURN_IF_CUDA_ERROR the line is that
-// of the macro, as compilers have it.
+// Reads kernels/cuda of the tree at `root`. For a call within WARPFOLD_RETURN_IF_CUDA_ERROR the line is that
+// of the macro, as compilers report it.
 std::set<CallSite> CallSitesOf(const std::string& root);
 
 }  // namespace warpfold::kernels::shim

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every call of CUDA that the backend makes fails with every kind of error, one call in each run, and where a
-// call is made only after another one has failed, both. play.h says what must hold whatever fails, and this
-// file which status tells of it. WARPFOLD_CUDA_FAILURES=N:CODE, or N:CODE,M:CODE, plays one run alone.
+// Every call of CUDA that the backend makes fails with every kind of error, one call in each run; if a call
+// is made only after another one has failed, both fail. play.h says what must hold whatever fails, and this
+// file which status reports it. WARPFOLD_CUDA_FAILURES=N:CODE, or N:CODE,M:CODE, plays only that run.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -29,11 +29,11 @@
 namespace warpfold::kernels::shim {
 namespace {
 
-// What costs its request; what is not ready; what counts as loss of the device although later calls work, the
-// last two of them unknown to everybody; and what stays.
+// Errors that cost their request; one that means "not ready"; errors that count as loss of the device
+// although later calls work, the last two of them unknown to everybody; and errors that stay.
 constexpr std::array kCodes = {1, 2, 9, 98, 209, 701, 720, 801, 600, 46, 100, 999, 12345, 700, 719};
-// One of each kind, for sanitizers, which make the test slow. 2 and 100 have meanings of their own: there is
-// no memory, and no GPU.
+// One of each kind, for sanitizers, which make the test slow. 2 and 100 have their own meanings: there is no
+// memory, and no GPU.
 constexpr std::array kFewCodes = {1, 2, 600, 100, 700};
 std::span<const int> Codes() { return SmallScale() ? std::span<const int>(kFewCodes) : kCodes; }
 
@@ -46,17 +46,17 @@ bool IsCall(const Played& plain, std::size_t call, std::string_view function) {
   return call < plain.calls.size() && plain.calls[call].function == function;
 }
 
-// The calls of whose errors nobody is told, as long as the device goes on.
+// The calls whose errors are reported to nobody, as long as the device goes on.
 bool IsIgnored(const Played& plain, std::size_t call, int code) {
   if (Scenario::Steps()[plain.steps[call]].answer == Scenario::Answer::kIgnored) return true;
-  // There is nobody to tell, and what is not given back is the process's until it ends. The calls around it
-  // are in the same destructor.
+  // There is nobody to tell, and what is not given back belongs to the process until it ends. The calls
+  // around it are in the same destructor.
   if (IsRelease(plain.calls[call]) || IsCall(plain, call, "cudaGetLastError")) return true;
   if (IsCall(plain, call, "cudaSetDevice") && IsRelease(plain.calls[call + 1])) return true;
-  // Memory that is not registered is copied all the same.
+  // Memory that is not registered is copied nevertheless.
   if (IsCall(plain, call, "cudaHostRegister") && IsStep(plain, call, "register memory")) return true;
-  // Who asks whether the end is reached goes on to wait for it; a notice that cannot be asked for comes at
-  // once.
+  // A caller that asks whether the end is reached goes on to wait for it; a notice that cannot be requested
+  // comes at once.
   const bool is_harmless = code == cudaErrorNotReady || IsRefusal(static_cast<cudaError_t>(code));
   if (IsCall(plain, call, "cudaEventQuery")) return is_harmless;
   const bool notifies =
@@ -72,8 +72,8 @@ Expected ExpectedOf(const Played& plain, std::size_t call, int code) {
   if (IsCall(plain, call, "cudaHostRegister")) return Expected::kNoMemory;
   if (IsCall(plain, call, "cuMemGetAddressRange")) return Expected::kBadMemory;
   if (IsCall(plain, call, "cudaIpcOpenMemHandle")) {
-    // The handle is of GPU 1. Where its name is not known, nobody misses what GPU 0, asked first, has
-    // refused.
+    // The handle is of GPU 1. If its name is not known, it does not matter that GPU 0, which is asked first,
+    // has refused it.
     if (IsStep(plain, call, "open a handle")) return Expected::kBadMemory;
     const auto before = std::ranges::count(plain.calls.begin(), plain.calls.begin() + call,
                                            "cudaIpcOpenMemHandle", &CallSite::function);
@@ -104,8 +104,8 @@ std::pair<absl::StatusCode, const char*> StatusFor(Expected expected) {
   std::abort();
 }
 
-// After an error that stays, what has yet to find out may only forget it, ask whether it stays, and give back
-// what it has half made.
+// After an error that stays, code that has yet to find out may only forget the error, ask whether it stays,
+// and give back what it has made so far.
 void ExpectLittleAfter(const Played& played, std::size_t call) {
   for (std::size_t i = call + 1; i < played.calls.size(); ++i) {
     const std::string& function = played.calls[i].function;
@@ -140,7 +140,7 @@ class CudaShimTest : public testing::Test {
  protected:
   const Played& plain() const { return plain_; }
 
-  // Plays with these failures, and remembers which places have failed with which errors.
+  // Plays with these failures, and records which places have failed with which errors.
   Played Fail(const Failures& failures) {
     Played played = Play(failures);
     ++runs_;
@@ -155,7 +155,7 @@ class CudaShimTest : public testing::Test {
     Failures before;
     std::size_t call = 0;  // its number
   };
-  using LaterCalls = std::map<std::pair<CallSite, std::size_t>, LaterCall>;  // one of each place and step
+  using LaterCalls = std::map<std::pair<CallSite, std::size_t>, LaterCall>;  // one for each place and step
 
   // Every call fails alone.
   LaterCalls FailEveryCall() {
@@ -171,14 +171,14 @@ class CudaShimTest : public testing::Test {
           if (usual.contains(played.calls[i])) continue;
           others.try_emplace({played.calls[i], plain_.steps[call]}, LaterCall{failures, i + 1});
         }
-        if (HasFailure()) return others;  // thousands of the same would follow
+        if (HasFailure()) return others;  // otherwise thousands of the same would follow
       }
     }
     return others;
   }
 
-  // The call fails, too. Nobody may be refused to know that the device ends what it was given. Whatever else
-  // is called after a failure forgets it, or finds an error that stays.
+  // This call fails, too. Nobody may be prevented from learning that the device ends what it was given.
+  // Anything else that is called after a failure forgets it, or finds an error that stays.
   void FailLaterCall(const CallSite& site, const LaterCall& later) {
     for (const int code : Codes()) {
       Failures failures = later.before;
@@ -190,7 +190,7 @@ class CudaShimTest : public testing::Test {
     }
   }
 
-  // The run that the variable names.
+  // Plays the run that the variable names.
   void PlayChosen(const std::string& chosen) {
     const std::optional<Failures> failures = ParseFailures(chosen);
     ASSERT_TRUE(failures.has_value()) << "WARPFOLD_CUDA_FAILURES must be N:CODE or N:CODE,M:CODE";
@@ -210,7 +210,7 @@ class CudaShimTest : public testing::Test {
                         call < plain_.calls.size() ? Scenario::Steps()[plain_.steps[call]].name : "nothing");
   }
 
-  // Which of the places that the sources have did not fail with which errors.
+  // The places in the sources that did not fail, and with which errors.
   std::vector<std::string> Missing(const std::set<CallSite>& sites) const {
     std::vector<std::string> missing;
     for (const CallSite& site : sites) {

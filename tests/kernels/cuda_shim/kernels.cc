@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of the CPU backend stand for the kernels, because they compute the same states. There are rows
-// for a few operators. Each function that launches counts as one call, by its own name.
+// Functions of the CPU backend replace the kernels, because they compute the same states. There are rows for
+// a few operators. Each function that launches counts as one call, under its own name.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -63,7 +63,7 @@ cudaError_t LaunchReduction(const OperatorParameters& parameters, const Range& r
   return Shim::Get().Launch("LaunchReduction", stream, range.data, range.element_count * kBytes, work);
 }
 
-// As the algorithms with a cooperative launch, which returns its error and does not ask for the last one.
+// Like the algorithms with a cooperative launch, which returns its error and does not ask for the last one.
 template <class Family, int kType>
 cudaError_t LaunchTextbook(const OperatorParameters& parameters, const textbook::Section& section,
                            const Workspace& workspace, cudaStream_t stream) {
@@ -76,7 +76,7 @@ cudaError_t LaunchTextbook(const OperatorParameters& parameters, const textbook:
                                       work);
 }
 
-// The items of a plan where there are any: what is not in them is not reduced.
+// The items of a plan, if there are any: what is not in them is not reduced.
 std::vector<SegmentItem> ItemsOf(const SegmentPlan& plan) {
   if (plan.items != nullptr) return {plan.items, plan.items + plan.item_count};
   std::vector<SegmentItem> items(plan.segment_count);
@@ -139,7 +139,7 @@ const textbook::Row* TextbookRowOf() {
   return &kRow;
 }
 
-// As on a GPU sums have registers, and max_subarray_sum has leaves of its own over integers.
+// As on a GPU, sums have registers, and max_subarray_sum has separate leaves over integers.
 template <class Family, int kKind>
 constexpr SegmentEntry SegmentEntryOf() {
   constexpr bool kIsOrdered = std::is_same_v<Family, ScalarFamily<MaxSubarraySum>>;
@@ -190,7 +190,7 @@ cudaError_t LaunchGather(const Tile* tiles, std::size_t tile_count, std::byte* t
   return Shim::Get().Launch("LaunchGather", stream, tiles, tile_count * sizeof(Tile), work);
 }
 
-// Asks for the attributes of a kernel, which is no launch.
+// Asks for the attributes of a kernel, which is not a launch.
 cudaError_t FindKernels() {
   return Shim::Get().Call("FindKernels", {}, [] { return cudaSuccess; });
 }

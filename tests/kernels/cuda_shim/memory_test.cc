@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the backend takes of memory, and how it registers that of others.
+// How much memory the backend takes, and how it registers memory of others.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -28,7 +28,7 @@ class MemoryTest : public testing::Test {
   ~MemoryTest() override { Shim::Get().Begin({}); }
 };
 
-// A server adds this up before there are slots, and the sum is what it says it may take.
+// A server adds this up before there are slots, and prints the sum as what it may take.
 TEST_F(MemoryTest, ASlotTakesWhatIsCounted) {
   Fault fault;
   const std::span<const std::byte> no_pieces;
@@ -42,7 +42,7 @@ TEST_F(MemoryTest, ASlotTakesWhatIsCounted) {
   }
 }
 
-// As ranges are only where they begin at a whole vector.
+// Ranges, in contrast, are reduced in place only if they begin at a whole vector.
 TEST_F(MemoryTest, SegmentsAreReducedInPlaceWhereverTheyBegin) {
   const auto backend = MakeCudaBackend(std::array{0}, {.slots = 1, .slot_bytes = 64 << 10});
   ASSERT_TRUE(backend.ok()) << backend.status();
@@ -61,7 +61,7 @@ TEST_F(MemoryTest, SegmentsAreReducedInPlaceWhereverTheyBegin) {
   EXPECT_EQ(slot.SegmentElementsFrom(reduction, **kept, 2), slot.Capacity(reduction)) << "are copied first";
 }
 
-// Memory of the host with a place where one part of what is registered ends and the next begins.
+// Memory of the host with a place where one registered part ends and the next begins.
 class MappedMemory {
  public:
   MappedMemory() : bytes_(kRegistrationBytes + (1 << 20)) {
@@ -105,7 +105,7 @@ TEST_F(MemoryTest, WhatIsRegisteredInPartsIsReducedAcrossThem) {
   EXPECT_EQ(result->state->Finish(0).value().entries.at(0).uint64_value, expected);
 }
 
-// What follows a range is reduced where it lies as well, since it begins with a whole vector, too.
+// The elements after a range are reduced where they lie as well, since they, too, begin with a whole vector.
 TEST_F(MemoryTest, RangesOfMatricesEndWithWholeVectors) {
   const auto reducer = DeviceReducer::Create(8 << 20);
   ASSERT_TRUE(reducer.ok()) << reducer.status();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of another process, of which the other process says on which GPU it lies.
+// Memory of another process, which says on which GPU it lies.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class NamedGpuTest : public testing::Test {
   NamedGpuTest() { Shim::Get().Begin({}); }
   ~NamedGpuTest() override { Shim::Get().Begin({}); }
 
-  // By a server of one of the two GPUs. The memory is on the second.
+  // A server of one of the two GPUs opens the memory, which is on the second.
   static absl::StatusOr<std::unique_ptr<Memory>> OpenBy(int server_gpu, std::string_view name) {
     ProcessMemory memory = Shim::Get().Export(1, std::array<std::byte, 4096>());
     std::ranges::copy(name, memory.pci_bus_id.begin());
@@ -40,7 +40,7 @@ TEST_F(NamedGpuTest, TheServersOwnOpensIt) {
   EXPECT_TRUE(OpenBy(1, "").ok());
 }
 
-// Also where the server's GPU could read it.
+// Also if the server's GPU could read it.
 TEST_F(NamedGpuTest, AnotherOneIsRefused) {
   const absl::Status status = OpenBy(0, "0000:01:00.0").status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

@@ -34,12 +34,12 @@ class Player {
     played_.calls = Shim::Get().calls();
     played_.steps.resize(played_.calls.size(), Scenario::Steps().size() - 1);
     CheckEnd();
-    Shim::Get().Begin({});  // who comes next finds GPUs that work
+    Shim::Get().Begin({});  // the next run finds GPUs that work
     return std::move(played_);
   }
 
  private:
-  // False where the scenario ends: nothing works without a backend.
+  // False if the scenario ends: nothing works without a backend.
   bool PlayStep(Scenario& scenario, std::size_t i) {
     const Scenario::Step& step = Scenario::Steps()[i];
     const std::size_t before = Shim::Get().calls().size();
@@ -56,7 +56,7 @@ class Player {
         played_.status = status;
       }
       if (IsDeviceLost(status)) return CheckLoss(scenario, step, status);
-      // Each failure costs one request at most.
+      // Each failure costs at most one request.
       EXPECT_LT(again, std::ssize(failures_)) << step.name << ": " << status;
       if (again >= std::ssize(failures_)) return scenario.backend() != nullptr;
       EXPECT_FALSE(Shim::Get().HasWork()) << step.name << ": work is left after " << status;

@@ -22,7 +22,7 @@ constexpr std::size_t kFreeBytes = std::size_t{1} << 34;
 Shim& Gpus() { return Shim::Get(); }
 bool IsGpu(int device) { return device >= 0 && device < kGpus; }
 
-// What the driver itself knows, under the name that the backend asks for.
+// A function of the driver itself, under the name by which the backend asks for it.
 CUresult AddressRange(CUdeviceptr* start, std::size_t* bytes, CUdeviceptr address) {
   return static_cast<CUresult>(Gpus().Call("cuMemGetAddressRange", {}, [&] {
     const auto* const base = reinterpret_cast<const void*>(address);
@@ -152,7 +152,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
     return cudaSuccess;
   });
 }
-// A handle of another GPU's memory is opened, too: who asks for the memory's attributes finds out.
+// A handle of another GPU's memory is opened, too: a caller that asks for the memory's attributes finds out.
 cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsigned, Where where) {
   return Gpus().Call(__func__, where, [&] {
     Shim::Resource* const exported = Gpus().Exported(handle);
@@ -237,7 +237,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream, Where where)
     return cudaSuccess;
   });
 }
-// Each question lets the stream do one thing more, so that asking comes to an end.
+// Each query lets the stream do one thing more, so that querying comes to an end.
 cudaError_t cudaEventQuery(cudaEvent_t event, Where where) {
   return Gpus().Call(__func__, where, [&] {
     if (event->reached == event->recorded) return cudaSuccess;

@@ -32,7 +32,7 @@ constexpr std::size_t kRowBytes = 3 * sizeof(std::uint64_t);
 static_assert(kManySegments.segment_count * kRowBytes > kMaxMappedResultBytes);
 static_assert(kManySegments.segment_count * kRowBytes <= kSlotBytes / kSegmentResultShare);
 
-// Sums of these depend on their order.
+// Sums of these depend on the order.
 std::span<const std::byte> Array() {
   static const auto* const numbers = [] {
     auto* const all = new std::vector<double>(kElements);
@@ -57,8 +57,8 @@ const ReductionPlan& Plan() {
   return *plan;
 }
 
-// These have two plans over segments, and so two tables where lengths vary: the one in the middle has leaves
-// of its own.
+// These operators have two plans over segments, and so two tables if lengths vary: the one in the middle has
+// separate leaves.
 const ReductionPlan& PlanOfTwoLeaves() {
   static const auto* const plan =
       new ReductionPlan(PlanOf({"sum", "max_subarray_sum", "argmin"}, ElementType::kInt32));
@@ -82,8 +82,8 @@ void ExpectSameSegments(const SegmentsResult& result, const ReductionPlan& plan,
       << result.errors.size() << " errors of segments instead of " << expected.errors.size();
 }
 
-// Memory around a place where one part of what is registered ends and the next begins: in every run alike, so
-// that each makes the same calls.
+// Memory around a place where one registered part ends and the next begins: the same in every run, so that
+// each run makes the same calls.
 std::byte* EndOfAPart() {
   static std::byte* const end = [] {
     void* const pages = mmap(nullptr, 3 * kRegistrationBytes, PROT_READ | PROT_WRITE,
@@ -135,7 +135,7 @@ Scenario::Scenario()
       lengths_(kSegments, kElements / kSegments) {
   std::ranges::copy(Array(), host_.begin());
   lengths_[3] += lengths_[4] + lengths_[5];
-  lengths_[4] = lengths_[5] = 0;  // argmin has no result of these
+  lengths_[4] = lengths_[5] = 0;  // argmin has no result for these
 }
 
 absl::Status Scenario::Await(Slot& slot, const absl::Status& started) {
@@ -202,7 +202,7 @@ absl::Status Scenario::Notify() {
   return status;
 }
 
-// The array, a part of it staged in the slot and the rest in the memory for pieces.
+// The array, with a part of it staged in the slot and the rest in the memory for pieces.
 std::array<HostPiece, 2> Scenario::PiecesFor(Slot& slot) {
   std::ranges::copy(Array().first(1001), slot.staging().begin());
   std::ranges::copy(Array().subspan(1001), pieces_.begin());
@@ -314,7 +314,7 @@ absl::Status Scenario::ReduceKeptSegments() {
                        kLikeSegments);
 }
 
-// Of one operator and integers, whose sum is the same in any order.
+// With one operator over integers, whose sum is the same in any order.
 absl::Status Scenario::ReduceByTextbook() {
   const PartialState expected = ReduceOnHost(PlanOf({"sum"}, ElementType::kInt32), 0, Array());
   const ReductionPlan plan = PlanOf({"sum"}, ElementType::kInt32, Algorithm::kCooperativeGrid);

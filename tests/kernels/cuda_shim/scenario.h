@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that a server asks of the cuda backend, step after step, on the GPUs of the shim. Each step
-// compares what it gets with what the CPU backend computes, and fails the test if it was told OK for anything
-// else.
+// Everything that a server requests from the cuda backend, step after step, on the GPUs of the shim. Each
+// step compares what it gets with what the CPU backend computes, and fails the test if OK was reported for
+// anything else.
 //
 // Threads: one.
 #pragma once
@@ -24,7 +24,7 @@ namespace warpfold::kernels::shim {
 
 class Scenario {
  public:
-  // Whether somebody is told of a failure. What gives resources back has nobody to tell.
+  // Whether a failure is reported to somebody. Steps that give resources back have nobody to tell.
   enum class Answer { kReported, kIgnored };
   struct Step {
     const char* name;

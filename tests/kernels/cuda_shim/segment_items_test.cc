@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How segments of varying lengths are shared out among items: the kernels rely on the limits of a tile, and a
-// value is wrong without an error where one exceeds them.
+// How segments of varying lengths are divided into items: the kernels rely on the limits of a tile, and if
+// one exceeds them, a value is wrong without an error.
 #include "kernels/cuda/segments/segment_items.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST(SegmentItemsTest, TilesAreFullAndWithinTheirLimits) {
   }
 }
 
-// A longer one makes the places fewer than there are segments in the tile already.
+// A longer segment makes the places fewer than the segments that are already in the tile.
 TEST(SegmentItemsTest, ALongerSegmentEndsATile) {
   SegmentPlan plan;
   plan.element_shift = kElementShift;

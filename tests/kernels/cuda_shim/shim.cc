@@ -88,7 +88,7 @@ cudaError_t Shim::Call(const char* function, const Where& where, const std::func
   return error == cudaSuccess || TellsOfTheLastError(function) ? error : Fail(error);
 }
 
-// That an event has yet to come is no error that CUDA remembers.
+// CUDA does not remember, as an error, that an event has yet to come.
 cudaError_t Shim::Fail(int code) {
   const auto error = static_cast<cudaError_t>(code);
   if (error == cudaErrorNotReady) return error;
@@ -126,7 +126,8 @@ void Shim::Misuse(const std::string& what) {
   misuses_.push_back(calls_.empty() ? what : absl::StrCat(what, " in ", ToString(calls_.back())));
 }
 
-// Memory begins as anything but zeros, as far as programs may notice: all of a large one would take long.
+// Memory begins with anything but zeros, as far as programs may notice: filling all of a large one would take
+// long.
 std::byte* Shim::Allocate(Kind kind, std::size_t bytes) {
   constexpr std::size_t kFilledBytes = 64 << 10;
   Resource resource = {.kind = kind, .site = calls_.back(), .device = current_, .size = bytes};
@@ -184,8 +185,8 @@ const Shim::Resource* Shim::Find(Kind kind, const void* address, std::size_t* le
   return &found->second;
 }
 
-// Kernels read memory of their own GPU, and of the host what CUDA was told of, also where that was registered
-// part after part.
+// Kernels read memory of their own GPU, and that part of the host's memory that CUDA knows, even if it was
+// registered part by part.
 bool Shim::MayRead(int device, const void* address, std::size_t bytes) const {
   const auto* at = static_cast<const std::byte*>(address);
   while (bytes > 0) {
@@ -204,8 +205,8 @@ bool Shim::MayRead(int device, const void* address, std::size_t bytes) const {
   return true;
 }
 
-// As CUDA has it: a copy that begins in what was registered must end there, and none may end in what is
-// registered that began elsewhere.
+// This follows CUDA: a copy that begins in registered memory must end there, and none that began elsewhere
+// may end in registered memory.
 bool Shim::MayCopy(const void* from, std::size_t bytes) const {
   if (bytes == 0) return true;
   std::size_t left = 0;
@@ -247,7 +248,7 @@ void Shim::Drain(Stream& stream) {
   }
 }
 
-// As for cudaFree, which waits for all that the GPU does.
+// For example for cudaFree, which waits for everything that the GPU does.
 void Shim::DrainAll() {
   for (Stream& stream : legacy_streams_) Drain(stream);
   for (Stream& stream : thread_streams_) Drain(stream);

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two GPUs that are none, behind the functions of include/cuda_runtime.h. Their memory is the host's. They
-// know what they have handed out, and they fail on command: tests make any call fail with any error, and see
-// what the backend makes of it.
+// Two simulated GPUs behind the functions of include/cuda_runtime.h. Their memory is the host's. They record
+// what they have handed out, and they fail on command: tests make any call fail with any error, and see how
+// the backend reacts.
 //
-// Work that is enqueued on a stream is done when somebody waits for it, or a step at a time when somebody
-// asks for an event. So whoever forgets to wait finds nothing done.
+// Work that is enqueued on a stream is done when somebody waits for it, or one step at a time when somebody
+// asks for an event. So code that forgets to wait finds nothing done.
 //
 // Threads: one.
 #pragma once
@@ -39,7 +39,7 @@ struct CallSite {
 };
 std::string ToString(const CallSite& site);
 
-// Whether the error stays: after it every call answers it, and nothing that was enqueued is done any more.
+// Whether the error stays: after it every call returns it, and nothing that was enqueued is done any more.
 bool IsSticky(int code);
 
 struct Event {
@@ -58,15 +58,15 @@ class Shim {
   static Shim& Get();
 
   // Begins a run: everything is forgotten and given back, and GPU 0 is current. In the run, call number n
-  // (from 1 on) fails with failures[n]. The functions that only tell of the last error fail with sticky
-  // errors only: another one they would have to invent.
+  // (from 1 on) fails with failures[n]. The functions that only report the last error fail only with sticky
+  // errors: they would have to invent any other one.
   void Begin(std::map<std::size_t, int> failures);
 
   // The calls since Begin, in order.
   const std::vector<CallSite>& calls() const { return calls_; }
   // What the backend has not given back, each with the place where it got it.
   std::vector<std::string> Leaks() const;
-  // What no program may do, as giving back twice.
+  // What no program may do, for example giving back twice.
   const std::vector<std::string>& misuses() const { return misuses_; }
   // Whether streams have work that nobody has waited for.
   bool HasWork() const;
@@ -76,13 +76,13 @@ class Shim {
 
   // What follows is for runtime.cc and kernels.cc.
 
-  // Notes the call, and does `action` unless the call is to fail or an earlier error stays.
+  // Records the call, and does `action` unless the call is to fail or an earlier error stays.
   cudaError_t Call(const char* function, const Where& where, const std::function<cudaError_t()>& action);
-  // Launches what has the name of a kernel and reads `bytes` at `data`. As a launch by <<<>>> it returns the
-  // last error, also that of another call, and forgets it.
+  // Launches what has the name of a kernel and reads `bytes` at `data`. Like a launch with <<<>>>, it returns
+  // the last error, even that of another call, and forgets it.
   cudaError_t Launch(const char* kernel, cudaStream_t stream, const void* data, std::size_t bytes,
                      std::function<void()> work);
-  // The same for a launch by a function, which returns its own error and leaves the last one as it is.
+  // The same for a launch with a function, which returns its own error and leaves the last one as it is.
   cudaError_t LaunchByFunction(const char* kernel, cudaStream_t stream, const void* data, std::size_t bytes,
                                std::function<void()> work);
 
@@ -100,25 +100,25 @@ class Shim {
   std::byte* Allocate(Kind kind, std::size_t bytes);
   Stream* MakeStream();
   Event* MakeEvent();
-  // Keeps `size` bytes that are there already as a registration or a mapping, under their address.
+  // Records `size` bytes that exist already as a registration or a mapping, under their address.
   void Keep(Kind kind, void* key, int device, std::size_t size);
-  // Gives back what of this kind is known by `key`; null is nothing.
+  // Gives back the resource of this kind that is known by `key`; null is nothing.
   cudaError_t GiveBack(Kind kind, const void* key);
   // The resource of this kind in which the address lies, or null.
   const Resource* Find(Kind kind, const void* address) const;
-  // Whether CUDA copies so many bytes from there in one call.
+  // Whether CUDA copies this many bytes from there in one call.
   bool MayCopy(const void* from, std::size_t bytes) const;
   // How much of a kind there is.
   std::size_t BytesOf(Kind kind) const;
   // Memory of another process by its handle, or null.
   Resource* Exported(const cudaIpcMemHandle_t& handle);
 
-  // The stream, also where it is one of those that every GPU has; null where there is no such stream.
+  // The stream, even if it is one of those that every GPU has; null if there is no such stream.
   Stream* Known(cudaStream_t stream);
   void Drain(Stream& stream);
   void DrainAll();  // of both GPUs
-  // Forgets the last error. One that stays is the last again after the next call that does something, and not
-  // before (an H200 with CUDA 13.0).
+  // Forgets the last error. An error that stays is the last error again after the next call that does
+  // something, and not before (an H200 with CUDA 13.0).
   cudaError_t TakeLastError();
   cudaError_t last_error() const { return last_; }
   int& current() { return current_; }

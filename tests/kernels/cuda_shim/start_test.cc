@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Machines on which the backend cannot be opened: what the server says before it ends, or takes the CPU.
+// Machines on which the backend cannot be opened: what the server reports before it ends, or uses the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +37,9 @@ TEST_F(StartTest, GpuThatWorksIsOpened) {
   EXPECT_TRUE(Open().ok()) << Open();
 }
 
-// Tickets are zeroed on a stream for which the slots' streams do not wait: a first launch that came before it
-// would find its last block by wrong numbers. Each reducer waits by itself, whoever is made after it.
+// Tickets are zeroed on a stream for which the slots' streams do not wait: a first launch that came before
+// that would find its last block by wrong numbers. Each reducer waits by itself, whichever reducer is made
+// after it.
 TEST_F(StartTest, TicketsOfReducersAreZeroBeforeAnybodyCanLaunch) {
   Shim::Get().Begin({});
   const auto reducer = DeviceReducer::Create(1 << 20);
@@ -49,7 +50,7 @@ TEST_F(StartTest, TicketsOfReducersAreZeroBeforeAnybodyCanLaunch) {
   EXPECT_FALSE(Shim::Get().HasWork());
 }
 
-// Not NOT_FOUND, for which --device=auto would take the CPU: the GPU is there, and is missed.
+// Not NOT_FOUND, for which --device=auto would use the CPU: the GPU is there, and would be missed.
 TEST_F(StartTest, DriverThatIsTooOldIsNamedWithBothVersions) {
   Shim::Get().Begin({{kCount, cudaErrorInsufficientDriver}});
   const absl::Status status = Open();

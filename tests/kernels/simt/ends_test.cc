@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where first and last find their elements: by the places of nodes in the whole array.
+// How first and last find their elements: by the places of nodes in the whole array.
 #include "kernels/cuda/ends.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the words of CUDA mean on a simt::Device, and what it reports of kernels that break their rules.
+// What CUDA's vocabulary means on a simt::Device, and what the device reports of kernels that break its
+// rules.
 #include <cstdint>
 #include <set>
 #include <string>
@@ -58,7 +59,7 @@ TEST(VocabularyTest, LanesExchange) {
   }
 }
 
-// Two halves of a warp, each with a mask of its own, one of them twice.
+// Two halves of a warp, each with its own mask, one of them twice.
 __global__ void Halves(unsigned* out) {
   const bool upper = threadIdx.x >= 16;
   const unsigned mask = upper ? 0xffff0000u : 0xffffu;
@@ -77,7 +78,7 @@ TEST(VocabularyTest, PartsOfAWarpMeetAlone) {
   }
 }
 
-// Threads of 70 turn an array of shared memory around, twice.
+// 70 threads reverse an array in shared memory, twice.
 __global__ void TurnsAround(unsigned* out) {
   WARPFOLD_SHARED(unsigned, cells, [70]);
   unsigned* const dynamic = DynamicSharedMemory<unsigned>();
@@ -112,7 +113,8 @@ TEST(VocabularyTest, AtomicsLoseNothing) {
   }
 }
 
-// The last block sums what all blocks wrote, by the pattern of the toolkit's threadFenceReduction sample.
+// The last block sums what all blocks wrote, following the pattern of the toolkit's threadFenceReduction
+// sample.
 __global__ void FencedSum(unsigned* partials, unsigned* ticket, unsigned* sum) {
   partials[blockIdx.x] = blockIdx.x + 1;
   __threadfence();
@@ -144,7 +146,7 @@ TEST(VisibilityTest, FencesMakeWritesVisible) {
   EXPECT_TRUE(was_wrong);
 }
 
-// Each thread notes how many came before it.
+// Each thread records how many came before it.
 __global__ void NotesOrder(unsigned* next, unsigned* order) {
   order[blockIdx.x * blockDim.x + threadIdx.x] = atomicAdd(next, 1);
 }

@@ -38,7 +38,7 @@ ReductionSpec SpecOf(const std::string& op, ElementType type, ElementShape shape
   return spec;
 }
 
-// Other elements for each seed: what a run before this one left is not what this one should.
+// Different elements for each seed: the results that an earlier run left must not pass for those of this one.
 std::vector<std::byte> ElementsOf(const ReductionSpec& spec, std::uint64_t count, std::uint64_t seed) {
   Random random(seed + 1);
   std::vector<std::byte> data =
@@ -62,8 +62,8 @@ KernelRuns::Function Reduces(const ReductionSpec& spec, std::uint64_t count) {
   };
 }
 
-// A warp's fold promises its result to every lane, and that the cells may be used again: what the textbook's
-// kernels take of that is lane 0's.
+// A warp's fold promises its result to every lane, and that the cells may be used again: the textbook's
+// kernels use only lane 0's.
 template <class Fold>
 __global__ void FoldTwiceKernel(const std::uint32_t* in, std::uint64_t* out) {
   using State = typename Sum<std::uint32_t, false>::State;
@@ -92,14 +92,14 @@ std::string FoldsTwice(KernelRuns::Bench& bench, std::uint64_t seed) {
   return "";
 }
 
-// The end of a reduction alone: more nodes than ranges that are short enough to be folded here have.
+// Only the end of a reduction: more nodes than there are in ranges that are short enough to be folded here.
 template <class Op>
 __global__ void FoldKernel(Range range, UnitPlan plan, Workspace workspace) {
   auto* const edges = reinterpret_cast<typename Op::State*>(workspace.partials);
   FoldPartials<FolderFor<Op, TakesModulus<Op>>>(Op(), range, plan, workspace, edges);
 }
 
-// The state of a subtree, of the states of edge leaves and units below it.
+// The state of a subtree, from the states of edge leaves and units below it.
 template <class Op>
 typename Op::State StateOf(const UnitPlan& plan, std::uint64_t first_leaf, NodePosition node,
                            const std::vector<typename Op::State>& partials) {
@@ -117,7 +117,7 @@ typename Op::State StateOf(const UnitPlan& plan, std::uint64_t first_leaf, NodeP
                       StateOf<Op>(plan, first_leaf, right, partials));
 }
 
-// Folds partials of this plan, of units of four leaves from leaf 1 on, which is the second of its unit.
+// Folds partials of this plan, with units of four leaves from leaf 1 on, which is the second of its unit.
 template <class Op>
 KernelRuns::Function Folds(std::uint32_t units, std::uint64_t right_edge) {
   using State = typename Op::State;
@@ -132,7 +132,7 @@ KernelRuns::Function Folds(std::uint32_t units, std::uint64_t right_edge) {
   range.leaf_count = plan.edge_leaves() + (std::uint64_t{units} << plan.unit_level);
   return [=](KernelRuns::Bench& bench, std::uint64_t seed) -> std::string {
     Random random(seed + 1);
-    std::vector<State> partials(2 * (plan.edge_leaves() + units) + 1);  // and what they are folded into
+    std::vector<State> partials(2 * (plan.edge_leaves() + units) + 1);  // and what they become
     for (std::size_t i = 0; i < partials.size(); ++i) {
       const auto element = static_cast<typename Op::Element>(random() % 1000 - 500);
       partials[i] = Op().Widen(Op().Lift(element, 0), 512 * i);
@@ -186,9 +186,9 @@ KernelRuns::Function FoldsARun(const ReductionSpec& spec) {
   };
 }
 
-// Matrices entry by entry, by one block that draws one task after the other: in ranges that are short enough
-// to be reduced here every block has one task. The range is three units of 16 leaves, without the first leaf
-// and the last two, so that the first and the last unit are folded piece by piece.
+// Matrices entry by entry, reduced by one block that draws one task after the other: in ranges that are short
+// enough to be reduced here every block has one task. The range is three units of 16 leaves, without the
+// first leaf and the last two, so that the first and the last unit are folded piece by piece.
 template <class Op>
 KernelRuns::Function FoldsEntries(const ReductionSpec& spec) {
   using State = typename Op::State;
@@ -276,7 +276,7 @@ std::vector<std::unique_ptr<KernelRuns>> AllKernelRuns() {
     const std::string name = AlgorithmName(algorithm);
     add(name, Reduces(SpecOf("sum", ElementType::kInt32, {}, algorithm), kCount));
     if (!KeepsOrder(algorithm)) continue;
-    // States of 32 bytes, for which some have a way of their own.
+    // States of 32 bytes, for which some algorithms have a separate way.
     const ReductionSpec spec = SpecOf("matrix_product", ElementType::kInt64, {2, 2}, algorithm);
     add(name + " of matrices", Reduces(spec, kCount / 4));
   }
@@ -290,18 +290,18 @@ std::vector<std::unique_ptr<KernelRuns>> AllKernelRuns() {
   add("matrices in order", Reduces(SpecOf("matrix_product", ElementType::kInt32, {2, 2}), 13 * 256 + 5));
   using LargeStates = MaxSubarraySum<std::int64_t, false>;
   using SmallStates = Sum<std::int64_t, false>;
-  // By pairs, by fours whose results fit shared memory, by fours whose results do not.
+  // In pairs, in fours whose results fit in shared memory, in fours whose results do not.
   add("90 large states", Folds<LargeStates>(90, 4));
   add("150 large states", Folds<LargeStates>(150, 0));
   add("701 large states", Folds<LargeStates>(701, 4));
-  // By groups of 32, whose results are folded in the same way.
+  // In groups of 32, whose results are folded in the same way.
   add("90 small states", Folds<SmallStates>(90, 4));
   add("3,100 small states", Folds<SmallStates>(3100, 4));
   add("ordered leaves of a run", FoldsARun<LargeStates>(SpecOf("max_subarray_sum", ElementType::kInt64)));
   add("entry by entry", Reduces(SpecOf("sum", ElementType::kInt32, {3, 3}), 1500));
   using FloatSum = Sum<float, false>;
   add("9 entries, several tasks", FoldsEntries<FloatSum>(SpecOf("sum", ElementType::kFloat32, {3, 3})));
-  // More entries than a part has, so that a thread has one of its own and joins no stretches.
+  // More entries than a part has, so that a thread has an entry to itself and joins no stretches.
   add("300 entries, several tasks", FoldsEntries<FloatSum>(SpecOf("sum", ElementType::kFloat32, {15, 20})));
   return all;
 }

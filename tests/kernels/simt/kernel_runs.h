@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs of kernels on a simt::Device, with elements and a schedule that a seed chooses, whose results are
-// compared with what the CPU makes of the elements.
+// Runs of kernels on a simt::Device, with elements and a schedule that a seed chooses. Their results are
+// compared with what the CPU computes from the elements.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class DeviceReducer;  // of kernels/cuda
 
 class KernelRuns {
  public:
-  // What a run uses, made anew after one that went wrong: tickets may be left as they were.
+  // What a run uses; it is made anew after a run that went wrong, which may leave tickets in any state.
   struct Bench {
     Bench();
     ~Bench();
@@ -30,17 +30,17 @@ class KernelRuns {
     std::byte* scratch = nullptr;            // kScratchBytes that blocks share
   };
   static constexpr std::size_t kScratchBytes = 4 << 10;
-  // Says what is wrong: the device's report, or that the result is wrong; "" if nothing is.
+  // Returns what is wrong: the device's report, or that the result is wrong; "" if nothing is.
   using Function = std::function<std::string(Bench&, std::uint64_t seed)>;
 
   KernelRuns(std::string name, Function function);
 
   const std::string& name() const { return name_; }
 
-  // The run of this seed, without `removed` if that is not null.
+  // The run with this seed, without `removed` if that is not null.
   std::string Run(std::uint64_t seed, const Site* removed = nullptr);
 
-  // What such runs could lose.
+  // The synchronisations that such runs could lose.
   std::set<Site> Sites();
 
  private:

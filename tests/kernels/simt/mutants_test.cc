@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// That --device=simt finds what it is for: without any one barrier of a kernel that it runs, or without the
-// ticket's release or its acquire, a run goes wrong under one of the first 1,000 seeds; with all of them none
-// does. docs/simt.md has the table.
+// Shows that --device=simt finds what it is meant to find: without any one barrier of a kernel that it runs,
+// or without the ticket's release or its acquire, a run goes wrong under one of the first 1,000 seeds; with
+// all of them no run does. docs/simt.md has the table.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -38,7 +38,7 @@ std::filesystem::path SourceFolder() {
   return folder == nullptr ? "." : folder;
 }
 
-// Which runs have a synchronisation, of all that there are.
+// Which runs have a synchronisation, for all that there are.
 const std::map<Site, std::vector<KernelRuns*>>& Reached() {
   static auto* const reached = [] {
     auto* sites = new std::map<Site, std::vector<KernelRuns*>>;
@@ -50,7 +50,7 @@ const std::map<Site, std::vector<KernelRuns*>>& Reached() {
   return *reached;
 }
 
-// "| `ticket.cuh` | barrier 2 |": the second one in the file. Lines move more often.
+// "| `ticket.cuh` | barrier 2 |": the second one in the file. Line numbers change more often.
 std::string RowOf(const Site& site) {
   int number = 0;
   for (const auto& [other, runs] : Reached()) {
@@ -62,8 +62,8 @@ std::string RowOf(const Site& site) {
   return absl::StrCat("| `", site.file, "` | ", part, number, " |");
 }
 
-// Whose synchronisation must be reached and found: the textbook's files, and those of the production kernels
-// that run on simt.
+// The files whose synchronisation must be reached and found: those of the textbook, and those of the
+// production kernels that run on simt.
 std::vector<std::filesystem::path> Files() {
   const std::filesystem::path kernels = SourceFolder() / "kernels/cuda";
   std::vector<std::filesystem::path> files = {kernels / "ticket.cuh",
@@ -80,7 +80,7 @@ std::vector<std::filesystem::path> Files() {
   return files;
 }
 
-// [first, end), or the one seed that is asked for: WARPFOLD_SIMT_SEED=7 replays what that seed does, with all
+// [first, end), or the one seed that is requested: WARPFOLD_SIMT_SEED=7 replays what that seed does, with all
 // synchronisation and without each.
 std::pair<std::uint64_t, std::uint64_t> Seeds(std::uint64_t first, std::uint64_t end) {
   const char* const only = std::getenv("WARPFOLD_SIMT_SEED");
@@ -125,7 +125,7 @@ std::vector<std::string> RowsOfPage() {
   return rows;
 }
 
-// The page must have each row with the run that finds it first, and none besides.
+// The page must have each row with the run that finds it first, and no other rows.
 TEST(MutantsTest, EachIsFound) {
   const auto [first, end] = Seeds(1, kSeeds + 1);
   std::vector<std::string> rows;

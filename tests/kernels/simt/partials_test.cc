@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the partials of the longest ranges fit the memory that DeviceReducer has for them, with what the
-// last block folds them into (fold.cuh): for the blocks of every operator's kernel, slots and GPUs of many
-// sizes, and ranges that begin and end anywhere. Nothing is launched.
+// Whether the partials of the longest ranges fit in the memory that DeviceReducer has for them, together with
+// the states into which the last block folds them (fold.cuh): for the blocks of every operator's kernel,
+// slots and GPUs of many sizes, and ranges that begin and end anywhere. Nothing is launched.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -28,7 +28,7 @@
 namespace warpfold::kernels::simt {
 namespace {
 
-// What of a kernel decides how many states there are.
+// The properties of a kernel that decide how many states there are.
 struct KernelShape {
   std::string name;
   ReductionSpec spec;
@@ -66,7 +66,7 @@ KernelShape ShapeOf(ElementType type, bool ignore_nan, ElementShape elements) {
     shape.blocks_per_multiprocessor = kExactTuning.blocks;
     shape.is_exact = true;
   } else if constexpr (EndOperator<Op>) {
-    UseLeaves<EndLeaves<Op>>(shape);  // where nothing is skipped there are no partials at all (ends.h)
+    UseLeaves<EndLeaves<Op>>(shape);  // if nothing is skipped there are no partials at all (ends.h)
   } else if constexpr (Op::kCommutative) {
     UseLeaves<WarpLeaves<Op>>(shape);
   } else {
@@ -91,7 +91,7 @@ void AddShapes(PairFamily<Family>, std::vector<KernelShape>* shapes) {
     }
   });
 }
-// Matrices of up to 2 x 2; those of larger ones have a plan of their own (tree_schedule_test.cc).
+// Matrices of up to 2 x 2; larger ones have a separate plan (tree_schedule_test.cc).
 template <template <class, int> class Family>
 void AddShapes(MatrixFamily<Family>, std::vector<KernelShape>* shapes) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
@@ -108,7 +108,8 @@ std::vector<KernelShape> AllShapes() {
   return shapes;
 }
 
-// Up to which state NodeFolder writes, counted from where its `spare` begins, in folds of so many nodes each.
+// The state up to which NodeFolder writes, counted from where its `spare` begins, in folds of this many nodes
+// each.
 std::uint64_t SpareStates(std::uint32_t shared_states, std::initializer_list<std::uint64_t> folds) {
   if (shared_states == 0) return 0;
   std::uint64_t begin = 0;
@@ -125,7 +126,7 @@ std::uint64_t SpareStates(std::uint32_t shared_states, std::initializer_list<std
   return end;
 }
 
-// How many states there are of such a range, all in all.
+// How many states such a range has in all.
 std::uint64_t StatesOf(const KernelShape& shape, const Range& range, std::uint64_t leaf_elements,
                        std::uint32_t multiprocessors) {
   UnitPlan plan;
@@ -140,7 +141,7 @@ std::uint64_t StatesOf(const KernelShape& shape, const Range& range, std::uint64
          SpareStates(shape.shared_states, {plan.left_edge, plan.right_edge, plan.units + 1});
 }
 
-// Leaf counts up to `most`: the last ones, those where units become larger, and any.
+// Leaf counts up to `most`: the last ones, those at which units become larger, and any others.
 std::vector<std::uint64_t> LeafCounts(std::uint64_t most, std::mt19937_64& random) {
   std::vector<std::uint64_t> counts;
   for (std::uint64_t less = 0; less < 8 && less < most; ++less) counts.push_back(most - less);

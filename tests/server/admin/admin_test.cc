@@ -39,7 +39,7 @@ int Connect(const std::string& address) {
   return made;
 }
 
-// All that comes until the server closes the connection.
+// Everything that comes until the server closes the connection.
 std::string Exchange(const std::string& address, const std::string& request) {
   const int connection = Connect(address);
   EXPECT_EQ(send(connection, request.data(), request.size(), MSG_NOSIGNAL),
@@ -64,8 +64,8 @@ std::set<std::string> SeriesOf(const std::string& page) {
   return series;
 }
 
-// A server whose every call the Admin hears of, and the shard's thread waits at the end of a call as long as
-// the test wants.
+// A server that reports every call to the Admin, and whose shard's thread waits at the end of a call for as
+// long as the test wants.
 class AdminTest : public RpcTest, public CallObserver {
  protected:
   AdminTest() {
@@ -109,7 +109,7 @@ class AdminTest : public RpcTest, public CallObserver {
 
   std::string Page(const std::string& path) { return Get(admin_->address(), path); }
 
-  // What the device tells is asked for in the background.
+  // What the device reports is requested in the background.
   void AwaitDeviceSample() {
     Await([&] { return absl::StrContains(Page("/metrics"), "warpfold_device_memory_used_bytes"); });
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pages are made of, without a server: metrics of calls and devices, the text format, the table of
+// The parts of the pages, without a server: metrics of calls and devices, the text format, the table of
 // calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

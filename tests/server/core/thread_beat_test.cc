@@ -9,7 +9,7 @@ namespace {
 
 class ThreadBeatTest : public testing::Test {
  protected:
-  // Asks twenty times a second, as the watchdog does, and returns what was said last.
+  // Asks twenty times a second, as the watchdog does, and returns the last result.
   absl::Duration AskFor(absl::Duration time, absl::Duration computes_between = absl::ZeroDuration()) {
     absl::Duration rests;
     for (const absl::Time end = now_ + time; now_ < end;) {

@@ -54,7 +54,7 @@ TEST(LogLineTest, PlainTextStaysInItsLineAndItsField) {
   EXPECT_EQ(PlainText({{"message", "alone"}}), "alone");
 }
 
-// What waits for a reader is bounded by it.
+// This bounds what waits for a reader.
 TEST(CallLogTest, CountsTheTextsThatClientsChoose) {
   CallRecord call;
   const std::size_t least = BytesInQueue(call);

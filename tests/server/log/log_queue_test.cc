@@ -29,14 +29,14 @@ class LogQueueTest : public testing::Test {
     queue_ =
         &LogQueue::Make(ends_[1], kCapacity, [](auto dropped) { return absl::StrCat("-", dropped, "\n"); });
   }
-  // The queue's thread keeps the end that it writes to.
+  // The queue's thread keeps the end to which it writes.
   ~LogQueueTest() override { close(ends_[0]); }
 
   void Push(const std::string& line) {
     queue_->Push([line] { return line; }, line.size());
   }
 
-  // What comes until a line that reads "end".
+  // The lines that come until one that reads "end".
   std::vector<std::string> ReadToEnd() {
     std::string text;
     char buffer[512];
@@ -82,7 +82,7 @@ TEST_F(LogQueueTest, CountsWhatNobodyReads) {
     for (int i = 0; i < 50; ++i) push();
   } while (queue_->Flush(absl::Milliseconds(10)));  // until the pipe is full
   for (int i = 0; i < 1000; ++i) push();            // more than the queue holds
-  // Nothing is lost without being counted, and what is said is said where it happened.
+  // Nothing is lost without being counted, and the notice stands where the loss happened.
   std::thread end([this] {
     while (!queue_->Flush(kLong)) continue;
     Push("end\n");
@@ -117,7 +117,7 @@ TEST(LogQueueOnAFullDiskTest, CountsWhatIsRefused) {
   }
 }
 
-// As a disk with room again: the notice says of all that were refused.
+// As when a disk has room again: the notice covers all lines that were refused.
 TEST(LogQueueOnAFullDiskTest, TheNextNoticeSaysWhatRefusedOnesWouldHaveSaid) {
   std::array<int, 2> ends;
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
@@ -147,7 +147,7 @@ TEST(LogSamplerTest, SomeOfEachKindInASecond) {
   EXPECT_TRUE(sampler.Admit("B", start + absl::Milliseconds(999)));
   EXPECT_TRUE(sampler.TakeLeftOut(start + absl::Milliseconds(999)).empty());
   EXPECT_TRUE(sampler.Admit("A", start + absl::Seconds(1)));
-  // Told once the second that they were in is over, also where none follow.
+  // Reported once the second that they were in is over, even if none follow.
   EXPECT_TRUE(sampler.TakeLeftOut(start + absl::Seconds(1)).empty());
   EXPECT_EQ(sampler.TakeLeftOut(start + absl::Seconds(2)), (std::map<std::string, std::int64_t>{{"A", 990}}));
   EXPECT_TRUE(sampler.TakeLeftOut(start + absl::Seconds(3)).empty());

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A process that probes handles for tests: the test's executable, started again. The first byte of a handle
-// says what becomes of who reads the memory.
+// says what happens to a process that reads the memory.
 #pragma once
 
 #include <unistd.h>

@@ -16,7 +16,7 @@
 namespace warpfold::server {
 
 inline constexpr char kSealFlag[] = "--seal";
-// Memfds of so many bytes are never sealed, and those of one more end the process that should.
+// Memfds of this many bytes are never sealed; those of one byte more end the process that should seal them.
 inline constexpr off_t kHangs = 4096 * 3 + 1;
 inline constexpr off_t kCrashes = kHangs + 1;
 

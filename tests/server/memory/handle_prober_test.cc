@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that reads GPU memory first, by a clock of the test's.
+// The process that reads GPU memory first, on a clock that the test moves.
 #include "server/memory/handle_prober.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class HandleProberTest : public testing::Test {
     memory.handle[0] = static_cast<std::byte>(fate);
     return prober_.Start(memory, user, now_);
   }
-  // Waits for what the process does, and looks whether one that was killed is gone.
+  // Waits for what the process does, and checks whether a process that was killed is gone.
   void AdvanceOnce() {
     std::vector<pollfd> watched;
     prober_.Watch(&watched);
@@ -99,7 +99,7 @@ TEST_F(HandleProberTest, OtherErrorsStayWhatTheyAre) {
   EXPECT_GT(status.message().size(), 400u);
 }
 
-// Whoever has many handles that hang keeps another user waiting for one of them.
+// A user with many handles that hang keeps another user waiting for only one of them.
 TEST_F(HandleProberTest, UsersTakeTurns) {
   std::vector<std::shared_ptr<const Probing>> hanging;
   for (int i = 0; i < 20; ++i) hanging.push_back(Start(Fate::kHangs));
@@ -131,13 +131,13 @@ TEST_F(HandleProberTest, WhatNobodyWantsAnyMoreIsNotProbed) {
   const auto last = Start(Fate::kGood);
   now_ += kPatience;
   EXPECT_TRUE(Await(*last).ok());
-  // Nor does one that is being probed keep the next waiting for longer than if it were wanted.
+  // Nor does a handle that is being probed keep the next waiting for longer than if it were wanted.
   Start(Fate::kHangs).reset();
   now_ += kPatience;
   EXPECT_TRUE(Probe(Fate::kGood, 4096).ok());
 }
 
-// Also where others are asked of the process meanwhile, whatever becomes of it.
+// Even if the process is asked about others in the meantime, and whatever becomes of it.
 TEST_F(HandleProberTest, WhatEndedAProcessIsAskedOnceMore) {
   EXPECT_TRUE(Probe(Fate::kGood).ok());
   const auto first = Start(Fate::kCrashes);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each user's memfds are sealed by processes of its own, by a clock of the test's.
+// Each user's memfds are sealed by separate processes, on a clock that the test moves.
 #include "server/memory/memfd_sealer.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace warpfold::server {
 namespace {
 
-// Memfds of two users, and what seals them.
+// Memfds of two users, and the object that seals them.
 class MemfdSealerTest : public testing::Test {
  protected:
   static constexpr uid_t kUser = 1000;

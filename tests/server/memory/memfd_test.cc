@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who lets go of a memfd, part by part and on which thread.
+// How a memfd is released, part by part and on which thread.
 #include "server/memory/memfd.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kPart = kUnmappedBytes;
 
-// Of a file without pages, which takes no memory.
+// Makes a memfd without pages, which takes no memory.
 Memfd Make(std::uint64_t bytes) {
   FileDescriptor memfd(memfd_create("test", MFD_CLOEXEC));
   EXPECT_EQ(ftruncate(memfd.get(), static_cast<off_t>(bytes)), 0);

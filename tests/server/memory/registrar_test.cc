@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What users have registered is shared out among them, and given back in parts.
+// The memory that users may register is divided among them, and given back in parts.
 #include "server/memory/registrar.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace {
 
 Memfd Own(FileDescriptor memfd) { return Memfd(std::move(memfd), std::make_shared<const uid_t>(0)); }
 
-// Where several users may register, one of them leaves an eighth to others, of either limit.
+// If several users may register, each of them leaves an eighth of either limit to the others.
 class RegistrarTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kMost = 8192;
@@ -58,7 +58,7 @@ TEST_F(RegistrarTest, AUserWithMoreThanHalfOfTheBytesLeavesAnEighth) {
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kOther).status()));
   registrar_.Unregister(*first);
   EXPECT_EQ(registrar_.ReleaseNext(), absl::InfiniteDuration());
-  // With half of it at most a user may take all that is free.
+  // A user with at most half of it may take everything that is free.
   EXPECT_FALSE(Add(kMost / 2, kOther).ok());
   EXPECT_TRUE(Add(kMost / 8 * 3, kOther).ok());
   EXPECT_TRUE(Add(kMost / 8, kGreedy).ok());
@@ -72,7 +72,7 @@ TEST_F(RegistrarTest, AUserWithMoreThanHalfOfTheRegistrationsLeavesAnEighth) {
   EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kOther).status()));
 }
 
-// What is given back no longer counts, and makes room part by part.
+// Memory that was given back no longer counts, and makes room part by part.
 TEST_F(RegistrarTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   const absl::StatusOr<Registrar::Handle> first = Add(kAlone, kGreedy);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -88,7 +88,7 @@ TEST_F(RegistrarTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   EXPECT_FALSE(*registrar_.RegisterNext(*second));
   EXPECT_EQ(registrar_.registered_bytes(), kAlone - 1);
   EXPECT_EQ(registrar_.registrations(), 1u);
-  // One that never got the room leaves nothing.
+  // A registration that never got its room leaves nothing behind.
   registrar_.Unregister(*second);
   const auto third = registrar_.BeginHost(Copy(), kAlone, kOther);
   ASSERT_TRUE(third.ok()) << third.status();
@@ -97,7 +97,7 @@ TEST_F(RegistrarTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   EXPECT_TRUE(registry_.Find((*Add(kAlone, kOther))->token, absl::Now()).ok());
 }
 
-// Its owner can keep memory that was given back from being gone, and would have all of it in turns.
+// Its owner can keep memory that was given back from being freed, and would otherwise get all of it in turns.
 TEST_F(RegistrarTest, WhatAUserHasGivenBackCountsForItsShareUntilItIsGone) {
   const absl::StatusOr<Registrar::Handle> first = Add(kMost / 2, kGreedy);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -113,7 +113,7 @@ TEST_F(RegistrarTest, WhatAUserHasGivenBackCountsForItsShareUntilItIsGone) {
   EXPECT_TRUE(registrar_.CanGoOn(**more));
 }
 
-// Else one who registers little again and again would take what another one waits for.
+// Otherwise a user who registers little again and again would take the room for which another one waits.
 TEST_F(RegistrarTest, WhoCameFirstGetsTheRoomFirst) {
   const absl::StatusOr<Registrar::Handle> first = Add(kMost / 2, kGreedy);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -146,7 +146,7 @@ TEST_F(RegistrarTest, WhatIsReadStaysAndCounts) {
   EXPECT_TRUE(Add(kAlone, kOther).ok());
 }
 
-// A part for each call, of what the device has and of what is mapped, and the last one elsewhere.
+// Each call gives back a part of what the device has and of what is mapped; the last part goes elsewhere.
 TEST(Registrar, MuchIsGivenBackInParts) {
   constexpr std::uint64_t kBytes = 2 * kUnmappedBytes + 4096;
   FileDescriptor memfd(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));

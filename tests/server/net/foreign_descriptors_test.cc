@@ -19,7 +19,7 @@ namespace {
 
 FileDescriptor Any() { return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-// Whose end calls `end`, on the thread that has closed the descriptor.
+// A descriptor that, when closed, calls `end` on the thread that has closed it.
 template <class End>
 std::shared_ptr<const void> With(End end) {
   static constexpr char kAnything = 0;
@@ -28,7 +28,7 @@ std::shared_ptr<const void> With(End end) {
 
 TEST(ForeignDescriptorsTest, WhoComesWhileAllThreadsHangIsNotForgotten) {
   constexpr uid_t kOwners = kMaxClosers / kClosersOfOne;
-  // Threads may still be in these when the test is over.
+  // Threads may still use these when the test is over.
   const auto hangs = std::make_shared<std::latch>(1);
   const auto closed = std::make_shared<std::promise<void>>();
   for (uid_t owner = 0; owner < kOwners; ++owner) {
@@ -82,7 +82,8 @@ void SendDescriptor(int over, int descriptor) {
   ASSERT_EQ(sendmsg(over, &message, 0), 1);
 }
 
-// Else two of them would keep what else their owner left from being closed, for as long as the owner likes.
+// Otherwise two of them would keep everything else that their owner left from being closed, for as long as
+// the owner likes.
 TEST(ForeignDescriptorsTest, ASocketThatLingersHoldsNoThreadForLong) {
   Lingering lingering[3];
   const auto closed = std::make_shared<std::promise<void>>();
@@ -91,7 +92,7 @@ TEST(ForeignDescriptorsTest, ASocketThatLingersHoldsNoThreadForLong) {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     const FileDescriptor theirs(ends[1]);
     ASSERT_NO_FATAL_FAILURE(SendDescriptor(theirs.get(), each.socket_.get()));
-    each.socket_ = FileDescriptor();  // what is on its way is the last one
+    each.socket_ = FileDescriptor();  // the descriptor on its way is the last one
     CloseConnectionElsewhere(FileDescriptor(ends[0]), /*owner=*/1);
   }
   CloseElsewhere(Any(), /*owner=*/1, With([closed] { closed->set_value(); }));

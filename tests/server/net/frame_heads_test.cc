@@ -17,7 +17,7 @@ std::string Frame(int type, unsigned flags, std::uint32_t stream, std::size_t le
   frame += static_cast<char>(type);
   frame += static_cast<char>(flags);
   for (const std::size_t shift : {24, 16, 8, 0}) frame += static_cast<char>(stream >> shift & 255);
-  // What stands in a frame must not be taken for a head.
+  // The content of a frame must not be taken for a head.
   return frame + std::string(length, '\x01');
 }
 

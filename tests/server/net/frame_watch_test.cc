@@ -35,7 +35,7 @@ std::string Frame(int type, std::size_t length, int flags = 0) {
   frame += static_cast<char>(type);
   frame += static_cast<char>(flags);
   frame += std::string(3, '\0') + '\1';
-  // What stands in a frame must not be taken for a head. In headers these are changes of HPACK's table.
+  // The content of a frame must not be taken for a head. In headers these are changes of HPACK's table.
   const bool is_headers = type == kHeaders || type == kContinuation;
   return frame + std::string(length, is_headers ? kTableSize : '\x03');
 }
@@ -45,7 +45,7 @@ std::string OfStream(char stream, std::string frame) {
   return frame;
 }
 
-// Headers of a call on this stream, of so many fields that are in HPACK's table.
+// Headers of a call on this stream, with so many fields that are in HPACK's table.
 std::string Call(char stream, std::size_t fields, int type = kHeaders) {
   return OfStream(stream, Frame(type, fields)).substr(0, 9) + std::string(fields, '\x82');
 }
@@ -65,7 +65,7 @@ class FrameWatchTest : public testing::Test {
   bool Pass(const std::string& bytes) {
     return watch_->Take(std::as_bytes(std::span(bytes)), now_) == nullptr;
   }
-  // How many of these frames pass, of `most`.
+  // How many of these frames pass, `most` at most.
   int Count(const std::string& frame, int most) {
     int passed = 0;
     while (passed < most && Pass(frame)) ++passed;
@@ -96,7 +96,7 @@ TEST_F(FrameWatchTest, HeadersHaveAnEnd) {
   EXPECT_FALSE(Pass(OfStream(7, Frame(kHeaders, kMost + 1))));
 }
 
-// gRPC looks at the size of each frame, not at that of the block.
+// gRPC checks the size of each frame, not that of the block.
 TEST_F(FrameWatchTest, HeadersOfSeveralFramesAreShorter) {
   constexpr std::size_t kMost = FrameWatch::kMaxContinuedBytes - 2 * FrameWatch::kFrameCost;
   EXPECT_TRUE(Pass(OfStream(3, Frame(kHeaders, kMost - 100)) + OfStream(3, Frame(kContinuation, 100))));
@@ -117,7 +117,7 @@ TEST_F(FrameWatchTest, EmptyContinuationsCountToo) {
   EXPECT_EQ(Count(Frame(kContinuation, 0), 2000), (10 << 10) / 64 - 1);
 }
 
-// gRPC passes over it, and would go on with calls of lower streams.
+// gRPC ignores such a stream, and would go on with calls of lower streams.
 TEST_F(FrameWatchTest, AStreamOfAnEvenNumberBeginsNoCall) {
   for (const char stream : {0, 2, 126}) {
     Reconnect();
@@ -152,7 +152,7 @@ TEST_F(FrameWatchTest, TrailersHaveFewFields) {
   EXPECT_FALSE(Pass(Call(5, 9)));
 }
 
-// A call costs by its fields, and before the settings are acknowledged there may be 100.
+// A call costs according to its fields, and before the settings are acknowledged there may be 100.
 TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMaySendFewFields) {
   Reconnect(/*acknowledges=*/false);
   for (int call = 0; call < 50; ++call) ASSERT_TRUE(Pass(Call(static_cast<char>(3 + 2 * call), 40)));
@@ -184,14 +184,14 @@ TEST_F(FrameWatchTest, FramesThatCarryNothingAreFew) {
   for (const int type : {kData, kSettings, kPing, kUnknown}) {
     now_ += 1h;
     Reconnect();
-    // Beside those that a call's frame has made free, of which the acknowledgement was one.
+    // In addition to those that a call's frame has made free, of which the acknowledgement was one.
     EXPECT_EQ(Count(Frame(type, type == kData ? 0 : 8), 2000), 1003) << type;
   }
 }
 
 TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMayBeginFewCalls) {
   Reconnect(/*acknowledges=*/false);
-  // Settings of the client's own are none.
+  // The client's own settings do not count as an acknowledgement.
   EXPECT_TRUE(Pass(Frame(kSettings, 6)));
   EXPECT_EQ(Count(Frame(kHeaders, 100), 2000), 100);
   Reconnect(/*acknowledges=*/false);
@@ -200,7 +200,8 @@ TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMayBeginFewCalls) {
   EXPECT_EQ(Count(Frame(kHeaders, 100), 100'000), 100'000);
 }
 
-// Whoever guesses what the server will say would be free of limits that gRPC does not know of yet.
+// Otherwise a client that guesses what the server will say would be free of limits that gRPC does not know
+// yet.
 TEST_F(FrameWatchTest, SettingsAreNotAcknowledgedBeforeTheyAreSent) {
   watch_.emplace();
   EXPECT_TRUE(Pass(kPreface + Frame(kSettings, 6)));
@@ -253,8 +254,8 @@ TEST_F(FrameWatchTest, SmallFramesAreCountedBeyondThoseOfSmallMessages) {
   EXPECT_EQ(watch_->small_frames(), 4u) << "what is free is not saved up";
 }
 
-// gRPC passes over headers of streams that are older than the newest one.
-// As reduction.proto promises: each is a message in a frame of its own.
+// gRPC ignores headers of streams that are older than the newest one. As reduction.proto promises, each chunk
+// is a message in its own frame.
 TEST_F(FrameWatchTest, ChunksOf128BytesMayComeAsFastAsTheyCan) {
   ASSERT_TRUE(Pass(Frame(kHeaders, 0)));
   for (int i = 0; i < 200'000; ++i) ASSERT_TRUE(Pass(Frame(kData, 5 + 128)));
@@ -268,7 +269,7 @@ TEST_F(FrameWatchTest, HeadersThatBeginNoCallMakeNoSmallFrameFree) {
   EXPECT_EQ(watch_->small_frames(), before + 100);
 }
 
-// Who takes 3 GB of results a second opens the window for each 32 KiB.
+// A client that reads 3 GB of results a second opens the window for each 32 KiB.
 TEST_F(FrameWatchTest, WindowsMayBeOpenedFarButNotWithoutEnd) {
   for (int second = 0; second < 3; ++second) {
     ASSERT_EQ(Count(Frame(kWindowUpdate, 4), 100'000), 100'000);

@@ -12,7 +12,7 @@
 namespace warpfold::server {
 namespace {
 
-// How many fields the block has that these digits of base 16 are, in pieces of any length.
+// The number of fields in the block that these hexadecimal digits stand for, in pieces of any length.
 int FieldsIn(const std::string& digits, bool has_priority = false) {
   const std::string block = absl::HexStringToBytes(digits);
   HeaderFields fields;

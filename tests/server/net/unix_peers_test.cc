@@ -15,7 +15,7 @@
 namespace warpfold::server {
 namespace {
 
-// As gRPC names the peer of a socket.
+// The peer of a socket as gRPC names it.
 std::string PeerOf(int descriptor) {
   sockaddr_un address = {};
   socklen_t size = sizeof(address);
@@ -44,7 +44,7 @@ TEST(UnixPeersTest, NobodyElseCanMakeSuchAName) {
   for (const int end : ends) close(end);
 }
 
-// What the caller has room for is all that is written.
+// Only as much is written as the caller has room for.
 TEST(UnixPeersTest, AShortAddressIsCutOff) {
   std::array<int, 2> ends = {};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);

@@ -21,7 +21,7 @@ class UnixSocketTest : public testing::Test {
  protected:
   std::string path() const { return folder_.Path("socket"); }
 
-  // A socket that is bound to the path, and listens with a queue of this length.
+  // Returns a socket that is bound to the path, and listens with a queue of this length.
   int Listen(int type, int queue) const {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
@@ -46,7 +46,7 @@ TEST_F(UnixSocketTest, IsInUseWhereAProcessListensByAnyKindOfSocket) {
   }
 }
 
-// So is one of a process that is stopped.
+// A socket whose process is stopped is also in use.
 TEST_F(UnixSocketTest, IsInUseWhereTheListenersQueueIsFull) {
   const int listener = Listen(SOCK_STREAM, 0);
   sockaddr_un address = {};
@@ -59,7 +59,7 @@ TEST_F(UnixSocketTest, IsInUseWhereTheListenersQueueIsFull) {
   close(listener);
 }
 
-// Whoever cannot find out must not take the socket for one that a killed server has left.
+// If the server cannot find out, it must not take the socket for one that a killed server has left.
 TEST_F(UnixSocketTest, IsInUseWhereThatCannotBeFoundOut) {
   EXPECT_FALSE(UnixSocketInUse(path()));
   rlimit limit = {};

@@ -28,7 +28,7 @@ std::string Frame(int type, int flags, int stream, const std::string& payload = 
   return frame + payload;
 }
 
-// Calls of a client that begins them and leaves, over connections of one peer.
+// Calls of a client that begins calls and leaves, over connections of one peer.
 class WatchedConnectionTest : public testing::Test {
  protected:
   WatchedConnectionTest() {
@@ -51,7 +51,7 @@ class WatchedConnectionTest : public testing::Test {
   }
   bool MayConnect() const { return server::MayConnect(PeerOf(socket_.get())); }
 
-  // Enough that the peer has spent all, though it gets some back meanwhile.
+  // Enough that the peer has spent its whole allowance, though it gets some back meanwhile.
   static constexpr int kConnections = 2 * static_cast<int>(PeerAllowances::kMaxResets) / kCalls;
   FileDescriptor socket_;
   FileDescriptor other_end_;
@@ -66,7 +66,7 @@ TEST_F(WatchedConnectionTest, CallsCountAsLeftUnlessTheirClientWasToldOfTheirEnd
     told.CountLeftCalls();
   }
   EXPECT_TRUE(MayConnect());
-  // TLS has encrypted it, but the system has not taken that.
+  // TLS has encrypted the data, but the system has not taken it.
   for (int i = 0; i < kConnections; ++i) {
     WatchedConnection left(socket_.get());
     Begin(left);

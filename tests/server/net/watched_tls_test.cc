@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What clients send of TLS itself. That frames over TLS are watched, and that gRPC reads by these functions,
-// e2e_floods shows.
+// What clients send in TLS itself. e2e_floods shows that frames over TLS are watched, and that gRPC reads
+// through these functions.
 #include "server/net/watched_tls.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ class WatchedTlsTest : public testing::Test {
     EXPECT_TRUE(SSL_is_init_finished(server_.get()) && SSL_is_init_finished(client_.get()));
   }
 
-  // Reads once on the server's side. Returns how many bytes came, or nothing where none are there yet.
+  // Reads once on the server's side. Returns how many bytes came, or nothing if none are there yet.
   std::optional<int> Read() {
     std::array<char, 16'384> bytes;
     const int size = SSL_read(server_.get(), bytes.data(), bytes.size());
@@ -82,7 +82,7 @@ class WatchedTlsTest : public testing::Test {
     EXPECT_EQ(SSL_key_update(client_.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
     EXPECT_EQ(SSL_do_handshake(client_.get()), 1);
   }
-  // Whether the other end of the socket is told of its end.
+  // Whether the other end of the socket sees that it has ended.
   bool IsCut() const {
     char byte = 0;
     return recv(peer_.get(), &byte, 1, MSG_DONTWAIT) == 0;
@@ -119,7 +119,7 @@ TEST_F(WatchedTlsTest, SmallRecordsMayNotBeAFlood) {
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   Write(preface);
   EXPECT_EQ(Read(), static_cast<int>(preface.size()));
-  // A frame of a kind that nobody knows: its content says nothing to the watch over frames.
+  // A frame of an unknown kind: its content means nothing to the watch over frames.
   const std::string head("\xff\xff\xff\x40\0\0\0\0\1", 9);
   Write(head);
   EXPECT_EQ(Read(), 9);
@@ -147,7 +147,7 @@ TEST_F(WatchedTlsTest, LargeRecordsPassWithoutEnd) {
   EXPECT_FALSE(IsCut());
 }
 
-// As of a client in the same process.
+// As with a client in the same process.
 TEST_F(WatchedTlsTest, WhatWasNotHandedOverIsNotWatched) {
   const std::uint64_t before = FloodsClosed();
   std::swap(server_, client_);

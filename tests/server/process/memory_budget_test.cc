@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// What is said of slots of 130 MiB where next to nothing is allowed.
+// The error for slots of 130 MiB if next to nothing is allowed.
 std::string RefusalOf(const Flags& flags) {
   return std::string(CheckBudget(BudgetOf(flags, {.host_bytes = 130 * kMiB}), flags, 1).message());
 }
@@ -52,7 +52,8 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   EXPECT_EQ(two.total(), calls + kSmall + kConnections + (64 + 2 * 512 + 16 + 32 + 64) * kMiB);
 }
 
-// A slot has memory for results that is a quarter of its bytes. Those of two slots may wait for their client.
+// A slot has memory for results that is a quarter of its bytes. The results of two slots may wait for their
+// client.
 TEST(MemoryBudgetTest, LargeSlotsHaveMoreResultsThanWaitOtherwise) {
   Flags flags;
   flags.max_concurrent_reductions = 10;
@@ -115,7 +116,7 @@ TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {
   Flags flags;
   EXPECT_TRUE(CheckSlots(flags, 0).ok()) << "what suits the device";
   flags.slot_bytes = 5 * kMiB;
-  // Behind each slot's bytes there are a quarter as many for results of segments.
+  // Each slot has a quarter as many bytes again for results of segments.
   const auto of_machine = static_cast<std::uint64_t>(SlotsOf(flags)) * flags.slot_bytes / 4 * 5;
   EXPECT_TRUE(CheckSlots(flags, of_machine).ok());
   EXPECT_THAT(std::string(CheckSlots(flags, of_machine - 1).message()),
@@ -141,7 +142,8 @@ TEST(MemoryBudgetTest, SlotsWhoseSizeNobodyNamesHaveOne) {
   EXPECT_FALSE(CheckSlots(flags, 160 * kMiB / 64 - 1).ok());
 }
 
-// Beside its staging buffer a slot of a GPU has tables, and one that no flag names has a size, too.
+// In addition to its staging buffer a slot of a GPU has tables, and a slot that no flag names has a size,
+// too.
 TEST(MemoryBudgetTest, SlotsOfAGpuAreCheckedWithTheirTables) {
   Flags flags;
   flags.slots = 10;
@@ -163,7 +165,7 @@ TEST(MemoryBudgetTest, SlotsOfAGpuAreCheckedWithTheirTables) {
   EXPECT_TRUE(CheckSlots(flags, 0).ok()) << "what nobody has asked for";
 }
 
-// As a server computes it on a GPU with `shards` threads.
+// The budget that a server with `shards` threads computes on a GPU.
 MemoryBudget BudgetOnGpus(int gpus, int shards) {
   constexpr std::uint64_t kSlotBytes = 8 * kMiB;
   const int slots = 2 * shards;
@@ -178,7 +180,7 @@ MemoryBudget BudgetOnGpus(int gpus, int shards) {
                        .shards = shards});
 }
 
-// What deploy/kubernetes asks for, and what docs/operating.md says of further GPUs.
+// The budget that deploy/kubernetes asks for, and what docs/operating.md says about further GPUs.
 TEST(MemoryBudgetTest, ManifestsAllowIt) {
   constexpr int kMaxShards = 16;
   const MemoryBudget gpu = BudgetOnGpus(1, kMaxShards);

@@ -13,7 +13,7 @@ namespace warpfold::server {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kProcess = 24 * kMiB;  // of a server that is ready, without what its flags ask for
+constexpr std::uint64_t kProcess = 24 * kMiB;  // a server that is ready, without what its flags ask for
 
 TEST(MemoryReturnTest, IsOfWhatClientsMakeTheProcessHold) {
   const MemoryBudget budget = {.base = 64 * kMiB, .calls = 436 * kMiB};
@@ -22,7 +22,7 @@ TEST(MemoryReturnTest, IsOfWhatClientsMakeTheProcessHold) {
   EXPECT_EQ(levels.much, 250 * kMiB);
 }
 
-// With 3 GiB of kept arrays nothing was given back before the system ended the process.
+// Previously, with 3 GiB of kept arrays, nothing was given back before the system ended the process.
 TEST(MemoryReturnTest, HappensWithinTheBudgetWhateverIsTakenAtTheStart) {
   for (const std::uint64_t resident : {0, 100, 3 * 1024, 9 * 1024, 100 * 1024}) {
     for (const std::uint64_t slots : {8, 1024, 16 * 1024}) {
@@ -36,7 +36,7 @@ TEST(MemoryReturnTest, HappensWithinTheBudgetWhateverIsTakenAtTheStart) {
   }
 }
 
-// On a GPU slots lie in memory that does not count as the process' own.
+// On a GPU, slots lie in memory that does not count as the process's own.
 TEST(MemoryReturnTest, LeavesOutWhatTheDriverHas) {
   Flags flags;
   flags.max_concurrent_reductions = 16;
@@ -52,11 +52,11 @@ TEST(MemoryReturnTest, LeavesOutWhatTheDriverHas) {
   EXPECT_EQ(levels.much, (of_gpu.total() - gpu.host_bytes) / 2);
 }
 
-// A process of 24 MiB of which clients may make 524 (so that 30 are enough and 262 much), over a clock that
-// the test sets.
+// A process of 24 MiB of which clients may make 524 (so that 30 are enough and 262 are many), with a clock
+// that the test sets.
 class TrimTest : public testing::Test {
  protected:
-  // Half a second later, with what the process holds then and the share of a core that it had.
+  // Half a second later, with the memory that the process holds then and the share of a core that it had.
   void Step(std::uint64_t mib, double share) {
     now_ += absl::Milliseconds(500);
     held_ = mib * kMiB;
@@ -72,7 +72,7 @@ class TrimTest : public testing::Test {
   std::uint64_t held_ = kProcess;
   std::uint64_t after_trim_ = kProcess;
   absl::Duration cpu_time_;
-  std::string done_;  // a word for each deed
+  std::string done_;  // a word for each action
   MemoryReturn memory_return_{now_,
                               {.base = 64 * kMiB, .calls = 460 * kMiB},
                               {.own_bytes = [this] { return held_; },
@@ -109,7 +109,7 @@ TEST_F(TrimTest, AtOnceAndAgainSoonOfMuch) {
   EXPECT_EQ(TakeDone(), "drop trim ");
   Step(263, 1);
   EXPECT_EQ(TakeDone(), "drop trim ");
-  // At the next check the allocator keeps memory as before.
+  // At the next check the allocator retains memory as before.
   Steps(5, 24, 1);
   EXPECT_EQ(TakeDone(), "keep ");
 }
@@ -124,7 +124,7 @@ TEST_F(TrimTest, AtOnceButNotWithin200MillisecondsOfTheLast) {
   EXPECT_EQ(TakeDone(), "drop trim ");
 }
 
-// Memory that is in use does not come back, however often it is asked for.
+// Memory that is in use does not come back, however often one asks for it.
 TEST_F(TrimTest, LessAndLessOftenWhileItDoesNotHelp) {
   after_trim_ = 100 * kMiB;
   Steps(5, 100, 0);
@@ -137,7 +137,7 @@ TEST_F(TrimTest, LessAndLessOftenWhileItDoesNotHelp) {
   EXPECT_EQ(TakeDone(), "keep ");
   Steps(5, 100, 0);
   EXPECT_EQ(TakeDone(), "trim drop ");
-  // Work ends that: what it leaves is looked for soon.
+  // Work ends that: the memory that it leaves is looked for soon.
   Steps(5, 100, 1);
   TakeDone();
   Steps(5, 100, 0);

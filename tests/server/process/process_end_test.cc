@@ -13,7 +13,7 @@
 namespace warpfold::server {
 namespace {
 
-// Each case is a process of its own, which stands still while its end is tested.
+// Each case is a separate process, which stands still while its end is tested.
 class ProcessEndTest : public testing::Test {
  protected:
   ProcessEndTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole server that keeps arrays, and its service of arrays, for tests of reductions that need no wire.
+// A whole server that keeps arrays, and its service of arrays, for tests of reductions without a transfer.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ class ElsewhereTest : public RpcTest {
     return arrays_->DeleteArray(&context, request, &response);
   }
 
-  // Nothing where there is none.
+  // Empty if there is none.
   v1::ResidentArray Get(const std::string& token) {
     grpc::ClientContext context;
     v1::GetArrayRequest request;

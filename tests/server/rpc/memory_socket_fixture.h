@@ -33,7 +33,7 @@ class MemorySocketTest : public ElsewhereTest {
   static constexpr absl::Duration kProbing = absl::Seconds(3);
   static constexpr absl::Duration kRoom = absl::Seconds(5);
 
-  // `prober_command` may be empty: then handles of GPU memory are good.
+  // `prober_command` may be empty: then handles of GPU memory are considered good.
   explicit MemorySocketTest(std::vector<std::string> prober_command = {}) {
     auto socket = MemorySocket::Open({.path = path_,
                                       .users = {},

@@ -45,7 +45,7 @@ class RawCall {
     stream_->WritesDone(this);
     return Next();
   }
-  // Waits for what the server says before its first message, in context(); before any Read.
+  // Waits for what the server sends before its first message, in context(); to be called before any Read.
   bool ReadInitialMetadata() {
     stream_->ReadInitialMetadata(this);
     return Next();

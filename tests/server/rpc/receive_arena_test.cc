@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that gRPC receives into: blocks are nobody else's, arrays of a connection are reduced where they lie
-// in them, and come in other memory when there is no block; whatever becomes of a call, its blocks come back.
+// Memory into which gRPC receives: blocks belong to nobody else, arrays of a connection are reduced where
+// they lie in them, and arrive in other memory if there is no block; whatever becomes of a call, its blocks
+// come back.
 #include "server/rpc/receive_arena.h"
 
 #include <set>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::size_t kBlocks = 96;
 
-// All blocks that are free, taken from the others until they are given back.
+// All free blocks, taken from the others until they are given back.
 class AllBlocks {
  public:
   explicit AllBlocks(ReceiveArena& arena) : arena_(arena) {
@@ -85,7 +86,7 @@ TEST(ReceiveArenaTest, TooMuchIsRefused) {
   EXPECT_TRUE(absl::IsResourceExhausted(ReceiveArena::Create(std::size_t{1} << 60).status()));
 }
 
-// gRPC has one for the rest of the process.
+// gRPC has an arena for the rest of the process.
 ReceiveArena& Receiving() {
   static ReceiveArena* const arena = [] {
     auto made = ReceiveArena::Create(kBlocks * ReceiveArena::kBlockBytes).value();
@@ -119,7 +120,7 @@ class ReceivingTest : public RpcTest {
     EXPECT_EQ(response_.reduction().results(0).int64_value(), sum);
   }
 
-  // Once nobody is connected, gRPC holds no blocks for the next message.
+  // Once no client is connected, gRPC holds no blocks for the next message.
   void ExpectBlocksBack() {
     stub_.reset();
     channel_.reset();
@@ -150,9 +151,9 @@ TEST_F(ReceivingTest, WithoutABlockArraysAreCopied) {
   ExpectBlocksBack();
 }
 
-// The device reads what it was given to the end; only then may another message come there.
+// The device reads what it was given to the end; only then may another message arrive there.
 TEST_F(ReceivingTest, BlocksStayWhileTheDeviceReadsThem) {
-  ExpectSum();  // gRPC reads in large blocks only where much has come already
+  ExpectSum();  // gRPC reads in large blocks only if much has come already
   const int piece_starts = backend_.behaviour.piece_starts;
   backend_.behaviour.SetBlocked(true);
   grpc::ClientContext context;

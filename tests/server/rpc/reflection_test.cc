@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reflection service's protocol, and what it must not tell. tests/python/tools_test.py has a real tool
-// use it.
+// The reflection service's protocol, and what it must not reveal. tests/python/tools_test.py uses it with a
+// real tool.
 #include "server/core/wire/reflection.h"
 
 #include <google/protobuf/descriptor.pb.h>
@@ -39,7 +39,7 @@ TEST(ReflectionTest, AFileComesBehindItsImports) {
 }
 
 TEST(ReflectionTest, WhatIsNotServedIsNotTold) {
-  // The second is linked, and of no service.
+  // The second is linked, but belongs to no service.
   for (const char* name :
        {"", "no.Such", "warpfold.v1.MemoryRequest", "google.protobuf.FileDescriptorProto"}) {
     const ServerReflectionResponse response = Reflect(Symbol(name));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that wait for their admission over the wire, before they send their messages.
+// Calls over the wire that wait for their admission before they send their messages.
 #include <gtest/gtest.h>
 
 #include <memory>

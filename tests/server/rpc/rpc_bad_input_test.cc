@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bad input over the wire: a clear status, no value, and a server that is none the worse.
+// Bad input over the wire gets a clear status and no value, and does not harm the server.
 #include <functional>
 
 #include "tests/server/rpc/raw_call.h"
@@ -20,7 +20,7 @@ v1::ReduceRequest HeaderWith(const std::function<void(v1::ReduceHeader&)>& chang
 
 class RpcBadInputTest : public RpcTest {
  protected:
-  // The error must come without the client's half-close, except where the end itself is the error.
+  // The error must come without the client's half-close, unless the end itself is the error.
   void ExpectError(const std::vector<v1::ReduceRequest>& requests, grpc::StatusCode code,
                    const std::string& reason, bool half_close = false) {
     const grpc::Status status = Reduce(requests, half_close);
@@ -98,7 +98,7 @@ TEST_F(RpcBadInputTest, EmptyArrayWithoutIdentity) {
 }
 
 TEST_F(RpcBadInputTest, TooLargeMessages) {
-  // The limit is of the payload: framing does not count.
+  // The limit is on the payload: framing does not count.
   const std::vector<char> largest(kMaxPayloadBytes);
   ASSERT_TRUE(Reduce({header_, Chunk(largest), Commit(largest.size() / 4, largest.size())}).ok());
   for (const std::size_t bytes : {kMaxPayloadBytes + 1, 2 * kMaxPayloadBytes}) {
@@ -111,7 +111,7 @@ TEST_F(RpcBadInputTest, TooLargeMessages) {
     grpc::ClientContext context;
     EXPECT_EQ(Reason(stub_->ReduceArray(&context, array, &response)), "MESSAGE_TOO_LARGE");
   }
-  // Far beyond the limit gRPC refuses by itself.
+  // Far beyond the limit gRPC itself rejects the message.
   const grpc::Status status = Reduce({header_, Chunk(std::vector<char>(kMaxTransportBytes))}, false);
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED) << status.error_message();
   EXPECT_FALSE(response_.has_reduction());

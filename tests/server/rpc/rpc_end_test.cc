@@ -75,7 +75,7 @@ TEST_F(RpcTest, ADeadlineWhileItWaitsForASlot) {
   writer->Write(Header({v1::OPERATOR_SUM}));
   writer->Write(Chunk(std::vector<char>(200'000)));  // more than a shard's one slot holds
   Await([&] { return server_->slots().waiting == 1; });
-  AdvanceClock(2 * 24 * 3600);  // gRPC rounds up what it sends of a deadline
+  AdvanceClock(2 * 24 * 3600);  // gRPC rounds up the deadline that it sends
   EXPECT_EQ(Reason(writer->Finish()), "DEADLINE");
   Await([&] { return server_->in_progress() == 0; });
   backend_.behaviour.SetBlocked(false);
@@ -155,7 +155,7 @@ TEST_F(RpcTest, DrainLetsReductionsFinishAndRefusesNewOnes) {
   writer->Write(requests[1]);
   Await([&] { return server_->in_progress() == 1; });
   std::thread drain([&] { server_->Drain(absl::InfiniteDuration()); });
-  // Refused as soon as the drain has begun; until then it is a reduction like any other.
+  // Rejected as soon as the drain has begun; until then it is a reduction like any other.
   Await([&] {
     grpc::ClientContext other_context;
     v1::ReduceResponse other_response;
@@ -172,7 +172,7 @@ TEST_F(RpcTest, DrainLetsReductionsFinishAndRefusesNewOnes) {
   EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
 }
 
-// A stripe that was under way at the drain's beginning, and the Merge that it was for.
+// A stripe that was in progress when the drain began, and the Merge for which it was sent.
 TEST_F(RpcTest, DrainLetsStripesBeMerged) {
   grpc::ClientContext context;
   const Writer writer = stub_->Reduce(&context, &response_);
@@ -217,8 +217,8 @@ TEST_F(RpcTest, DrainStopsWhatDoesNotFinish) {
   EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
 }
 
-// Else a client that is refused, and connects anew to a name of several addresses, comes here again. A single
-// drain may hide which of both came first.
+// Otherwise a rejected client that connects again to a name with several addresses comes here again. A single
+// drain may hide which of the two came first.
 TEST_F(RpcTest, WhoeverIsRefusedByADrainFindsTheAddressClosed) {
   constexpr int kDrains = 20;
   for (int i = 0; i < kDrains; ++i) {
@@ -237,7 +237,7 @@ TEST_F(RpcTest, WhoeverIsRefusedByADrainFindsTheAddressClosed) {
   }
 }
 
-// Whatever it is that has not ended when the server does: nobody tries CANCELLED again.
+// This holds for everything that has not ended when the server does: nobody tries again after CANCELLED.
 TEST_F(RpcTest, DrainEndsAllMethodsWithItsReason) {
   std::vector<std::unique_ptr<RawCall>> calls;
   for (const char* method : {"ReduceArray", "Merge", "GetServerInfo"}) {
@@ -253,9 +253,9 @@ TEST_F(RpcTest, DrainEndsAllMethodsWithItsReason) {
   }
 }
 
-// As an upload over a slow network: gRPC tells of its message when all of it has come.
+// As in an upload over a slow network: gRPC reports its message only when all of it has come.
 TEST_F(RpcTest, DrainWaitsForSlowUploadsAndEndsThemWithItsReason) {
-  constexpr int kDrainSeconds = 5;  // less than what a client may be silent for
+  constexpr int kDrainSeconds = 5;  // less than a client may be silent
   std::vector<std::unique_ptr<RawCall>> uploads;
   for (const char* method : {"ReduceArray", "Merge"}) {
     uploads.push_back(
@@ -282,7 +282,7 @@ TEST_F(RpcTest, DrainWaitsForSlowUploadsAndEndsThemWithItsReason) {
   drain.join();
 }
 
-// A signal before that ends the process; who can connect is drained.
+// An earlier signal ends the process; a client that can connect is drained.
 TEST_F(RpcTest, SaysWhenTheFirstAddressIsAboutToListen) {
   const TemporaryFolder folder;
   const std::string path = folder.Path("socket");

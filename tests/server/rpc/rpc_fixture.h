@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole server in the test's process, listening on a free port of the loopback, over a fake backend and
-// a clock that stands still until the test moves it.
+// A whole server in the test's process, listening on a free port of the loopback interface, over a fake
+// backend and a clock that stands still until the test moves it.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -36,7 +36,7 @@ inline std::string Reason(const grpc::Status& status) {
   return info.reason();
 }
 
-// Spins until `condition` holds; the test's own timeout ends it otherwise.
+// Spins until `condition` holds; otherwise the test's own timeout ends it.
 template <typename Condition>
 void Await(Condition condition) {
   while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -79,7 +79,7 @@ class RpcTest : public testing::Test {
     return {Header({v1::OPERATOR_SUM}), Chunk(ones), Chunk(ones), Commit(200'000, 800'000)};
   }
 
-  // Others are served, and nothing is held by calls that have ended.
+  // Other clients are served, and ended calls hold nothing.
   void ExpectUnharmed() {
     const grpc::Status status = Reduce(GoodRequests());
     EXPECT_TRUE(status.ok()) << status.error_message();
@@ -97,10 +97,10 @@ class RpcTest : public testing::Test {
 
   void AdvanceClock(int seconds) { now_ms_ += std::int64_t{seconds} * 1000; }
 
-  // Runs `finish`, which waits for a call's answer, while the clock goes on by these steps: again and again,
-  // since the server may take the time that it compares with only after the first. A hundred steps a second:
-  // where a busy machine stops a thread of the server's for 15 s of this clock, the server takes it for held
-  // up.
+  // Runs `finish`, which waits for a call's response, while the clock goes on by these steps: repeatedly,
+  // since the server may take the time with which it compares only after the first. A hundred steps a second:
+  // if a busy machine stops one of the server's threads for 15 s of this clock, the server takes it for
+  // stuck.
   template <class Finish>
   auto WhileTimePasses(int step_seconds, const Finish& finish) {
     std::atomic<bool> answered = false;

@@ -64,7 +64,7 @@ TEST_F(ElsewhereTest, PutsThatBreakAreForgotten) {
   ExpectUnharmed();
 }
 
-// Room is taken by a header alone, by whatever owner's name.
+// A header alone takes room, whatever owner it names.
 TEST_F(ElsewhereTest, WhoSendsHeadersAloneLeavesRoomForOthers) {
   const std::uint64_t all = kPoolBytes / 4;
   grpc::ClientContext context;
@@ -89,7 +89,7 @@ TEST_F(ElsewhereTest, WhoSendsHeadersAloneLeavesRoomForOthers) {
   EXPECT_TRUE(Put(Iota(1000), 1000).ok());
 }
 
-// Each is refused by name, and nothing stays.
+// Each is rejected by name, and nothing stays.
 TEST_F(ElsewhereTest, BadReferences) {
   ASSERT_TRUE(Put(Iota(1000), 1000).ok());
   const std::string token = put_.token();
@@ -135,7 +135,8 @@ TEST_F(ElsewhereTest, DeletedWhileItIsRead) {
   ExpectUnharmed();
 }
 
-// Nothing but the device happens: the shard has to find out by itself, looking at first and then told.
+// Nothing happens except on the device: the shard has to find out by itself, at first by looking and then by
+// a notice.
 TEST_F(ElsewhereTest, TheEndOfTheDevicesWorkIsNoticedSoonAndLate) {
   ASSERT_TRUE(Put(Iota(10'000), 10'000).ok());
   for (const int wait_ms : {0, 1, 20}) {
@@ -149,7 +150,7 @@ TEST_F(ElsewhereTest, TheEndOfTheDevicesWorkIsNoticedSoonAndLate) {
     EXPECT_EQ(Value(), SumOfIota(0, 10'000));
     device.join();
   }
-  // Told of where it took longer than one looks; the 20 ms do, at least.
+  // A notice comes if it took longer than the shard looks; this is so at least for the 20 ms.
   EXPECT_GE(backend_.behaviour.notices, 1);
   EXPECT_LT(backend_.behaviour.notices, backend_.behaviour.starts);
 }
@@ -167,7 +168,7 @@ TEST_F(ElsewhereTest, ArraysExpireByThemselves) {
   EXPECT_FALSE(writer->Finish().ok());
 }
 
-// It is used from the header to the end of the reduction, however short its time to live is.
+// It is in use from the header to the end of the reduction, however short its time to live is.
 TEST_F(ElsewhereTest, AnArrayThatIsReadDoesNotExpire) {
   constexpr int kSeconds = 2;
   v1::PutArrayRequest header = PutHeader(1000);

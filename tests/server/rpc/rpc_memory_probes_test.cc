@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPU memory that another process reads first, which takes as long as it likes: clients of the memory socket
-// do not wait for each other's. That users take turns is tested where there are several
-// (memory/handle_prober_test.cc).
+// do not wait for each other's memory. memory/handle_prober_test.cc, which has several users, tests that they
+// take turns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -101,13 +101,13 @@ TEST_F(MemoryProbesTest, WhatCouldBeReadAfterItsClientHasLeftIsNotRegistered) {
         RegisterGpu(other, Fate::kSlow, 4096, {.timeout = absl::Milliseconds(50)}).status();
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   }
-  // This one is read after it.
+  // This one is read after that one.
   EXPECT_TRUE(RegisterGpu(*connection_, Fate::kGood).ok());
   Await([&] { return socket_->registrar().registrations() == 0; });
   EXPECT_EQ(socket_->registrar().registered_bytes(), 0u);
 }
 
-// A client of which nothing is registered yet is not idle either (kIdle is less than this takes).
+// A client that has nothing registered yet is not idle either (kIdle is less than this takes).
 TEST_F(MemoryProbesTest, LimitsAreCheckedBeforeAProbeAndAfterIt) {
   constexpr std::uint64_t kMoreThanHalf = kMaxRegisteredBytes / 2 + 1;
   const absl::Time start = absl::Now();

@@ -51,7 +51,7 @@ TEST_F(MemorySocketTest, RegistrationEndsWithItsObjectAndWithItsConnection) {
     EXPECT_TRUE(Reduce({At(first, 0, 10)}).ok());
   }
   EXPECT_EQ(Reason(Reduce({At(first, 0, 10)})), "UNKNOWN_MEMORY");
-  // As a process that ends: everything goes at once.
+  // As with a process that ends: everything goes at once.
   const int fd = Memfd(4096, true, F_SEAL_SHRINK);
   auto registered = connection_->Register(fd, 4096);
   ASSERT_TRUE(registered.ok()) << registered.status();
@@ -108,7 +108,7 @@ TEST_F(MemorySocketTest, AConnectionWithNothingRegisteredIsClosedAndTheClientCon
   EXPECT_TRUE(connection_->Allocate(4096).ok());
 }
 
-// Whoever gives the server memory must not be able to make it read what is not there.
+// A client that gives memory to the server must not be able to make it read what is not there.
 TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   const auto refusal = [&](int fd, std::uint64_t bytes) {
     const absl::Status status = connection_->Register(fd, bytes).status();
@@ -122,7 +122,7 @@ TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   EXPECT_THAT(refusal(Memfd(4096, true, F_SEAL_SHRINK), 0), testing::HasSubstr("byte_count"));
   EXPECT_THAT(refusal(open("/dev/zero", O_RDONLY), 4096), testing::HasSubstr("memfd"));
   EXPECT_THAT(refusal(open("/proc/self/exe", O_RDONLY), 4096), testing::HasSubstr("memfd"));
-  // Its second half is allocated, its first not.
+  // Its second half is allocated, its first is not.
   const int half = Memfd(1 << 20, false, 0);
   EXPECT_EQ(posix_fallocate(half, 1 << 19, 1 << 19), 0);
   EXPECT_EQ(fcntl(half, F_ADD_SEALS, F_SEAL_SHRINK), 0);
@@ -135,13 +135,13 @@ TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
                               .status()
                               .message()),
               testing::HasSubstr("pci_bus_id"));
-  // What was refused has left nothing.
+  // The rejected registrations have left nothing behind.
   auto memory = connection_->Allocate(kMaxRegisteredBytes);
   EXPECT_TRUE(memory.ok()) << memory.status();
 }
 
-// The server hangs up on who sends it a descriptor that is no memfd, and then forgets all that was
-// registered.
+// The server hangs up on a client that sends it a descriptor that is not a memfd, and then forgets everything
+// that the client registered.
 TEST_F(MemorySocketTest, AWrongArgumentLosesNoOtherMemory) {
   const auto memory = connection_->Allocate(4096);
   ASSERT_TRUE(memory.ok()) << memory.status();
@@ -154,7 +154,7 @@ TEST_F(MemorySocketTest, AWrongArgumentLosesNoOtherMemory) {
   EXPECT_TRUE(Reduce({At(memory->token(), 0, 10)}).ok());
 }
 
-// Both limits, on the registrations of a connection and on those of all.
+// Both limits, on the registrations of one connection and on those of all.
 TEST_F(MemorySocketTest, RegistrationsAreLimitedInNumber) {
   constexpr std::size_t kMaxOfAll = 4096;
   const int fd = Memfd(1, true, F_SEAL_SHRINK);
@@ -194,7 +194,7 @@ TEST_F(MemorySocketTest, BytesUpToTheLimit) {
   }
 }
 
-// What reading a hole takes is accounted to the server, which is killed where it may not have it.
+// The memory that reading a hole takes is charged to the server, which is killed if it may not have it.
 TEST_F(MemorySocketTest, MemoryHasNoHoles) {
   constexpr std::uint64_t kBytes = std::uint64_t{1} << 19;
   constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
@@ -223,7 +223,7 @@ TEST_F(MemorySocketTest, BytesBeyondTheEndDoNotMakeUpForHoles) {
   close(fd);
 }
 
-// Bytes that come there while the server counts would make up for holes, too.
+// Otherwise bytes that come there while the server counts would make up for holes.
 TEST_F(MemorySocketTest, NothingIsAllocatedBeyondTheEndOfWhatIsRegistered) {
   constexpr off_t kBytes = 1 << 19;
   const int fd = Memfd(kBytes, true, F_SEAL_SHRINK);

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What some clients of the memory socket do, and others do not wait for: to seal a memfd takes as long as its
-// owner likes, to register much memory or to give it back takes seconds, and clients leave in the middle.
+// Things that some clients of the memory socket do, and for which others do not wait: sealing a memfd takes
+// as long as its owner likes, registering much memory or giving it back takes seconds, and clients leave in
+// the middle.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ namespace {
 
 using MemoryTurnsTest = MemorySocketTest;
 
-// Whoever writes to a memfd holds its lock, and may hold it for ever.
+// A process that writes to a memfd holds its lock, and may hold it for ever.
 TEST_F(MemoryTurnsTest, AMemfdThatTakesNoSealsKeepsNobodyElseWaiting) {
   const auto before = connection_->Allocate(4096);
   ASSERT_TRUE(before.ok()) << before.status();
@@ -56,7 +57,7 @@ TEST_F(MemoryTurnsTest, AMemfdThatTakesNoSealsKeepsNobodyElseWaiting) {
   close(fd);
 }
 
-// Much memory takes seconds to register. Those who register less, or anything else, do not wait for it.
+// Much memory takes seconds to register. Clients that register less, or do anything else, do not wait for it.
 TEST_F(MemoryTurnsTest, WhileMuchIsRegisteredOthersAreServed) {
   backend_.registration_goes_on = true;
   std::atomic<bool> is_over = false;
@@ -97,7 +98,7 @@ TEST_F(MemoryTurnsTest, WhoLeavesWhileMuchIsRegisteredLosesIt) {
   ExpectUnharmed();
 }
 
-// As where the device is lost meanwhile.
+// As if the device is lost meanwhile.
 TEST_F(MemoryTurnsTest, WhatFailsAfterAPartIsToldAndCountsNoMore) {
   backend_.registration_goes_on = true;
   std::thread registers([&] {
@@ -118,7 +119,7 @@ TEST_F(MemoryTurnsTest, TheEndWaitsForNoMoreThanAPart) {
   registers.join();
 }
 
-// As is what a client leaves, also where it has ended.
+// So is the memory that a client leaves behind, even if the client has ended.
 TEST_F(MemoryTurnsTest, WhileMuchIsGivenBackOthersAreServed) {
   backend_.release_goes_on = true;
   const absl::Cleanup ends = [&] { backend_.release_goes_on = false; };
@@ -140,7 +141,7 @@ TEST_F(MemoryTurnsTest, WhileMuchIsGivenBackOthersAreServed) {
   Await([&] { return socket_->registrar().registered_bytes() == 0; });
 }
 
-// It is not refused: what was given back before makes room.
+// It is not rejected: memory that was given back before makes room.
 TEST_F(MemoryTurnsTest, WhoNeedsRoomThatIsBeingGivenBackWaitsForIt) {
   backend_.release_goes_on = true;
   EXPECT_TRUE(connection_->Allocate(FakeBackend::kManyBytes + 1).ok());
@@ -175,7 +176,7 @@ TEST_F(MemoryTurnsTest, WhoWaitsForRoomTooLongIsToldSo) {
   backend_.release_goes_on = false;
 }
 
-// Its close may take long. If more were taken meanwhile, they might be all descriptors that the server has.
+// Closing it may take long. If more were taken meanwhile, they might be all descriptors that the server has.
 TEST_F(MemoryTurnsTest, AfterARefusedMemfdItsClientIsServedOnceItIsClosed) {
   absl::Notification closes;
   for (int closer = 0; closer < kClosersOfOne; ++closer) {
@@ -251,7 +252,7 @@ TEST_F(MemoryTurnsTest, WhatSealsMayEndAndIsStartedAgain) {
   close(fd);
 }
 
-// There is nothing to poll then, and the client must hear of it all the same.
+// There is nothing to poll then, and the client must hear of it nevertheless.
 TEST_F(MemoryTurnsTest, WithoutAProcessThatSealsTheClientIsTold) {
   const std::string path = folder_.Path("bare");
   const auto bare = MemorySocket::Open({.path = path,
@@ -269,7 +270,7 @@ TEST_F(MemoryTurnsTest, WithoutAProcessThatSealsTheClientIsTold) {
   close(fd);
 }
 
-// Many at once: none of the answers is lost where one client's request takes another's result.
+// Many at once: no response is lost when one client's request takes another's result.
 TEST_F(MemoryTurnsTest, ManyRegisterAtOnce) {
   std::vector<std::thread> clients;
   for (int i = 0; i < 16; ++i) {

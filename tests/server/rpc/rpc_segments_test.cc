@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segments over gRPC: by the client library, and by clients that misbehave.
+// Segments over gRPC: with the client library, and with clients that misbehave.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ std::vector<OperatorResult> RowOf(const SegmentTable& table, std::uint64_t segme
   return results.Row(0);
 }
 
-// The rows are what a call for each segment answers.
+// The rows are the same as what a call for each segment returns.
 void ExpectCallsAgree(Client& client, const std::vector<float>& values,
                       std::span<const std::uint64_t> lengths, const SegmentTable& table) {
   ASSERT_EQ(table.summary.segment_count, lengths.size());
@@ -182,7 +182,7 @@ TEST_F(SegmentsRpcTest, ACancelledCallEnds) {
   ExpectUnharmed();
 }
 
-// Another server could answer: but results that were handed on are not handed on again.
+// Another server could respond, but results that were handed on are not handed on again.
 TEST_F(SegmentsRpcTest, AServerThatGoesInTheMiddle) {
   FakeBackend other_backend;
   Service other_service(other_backend, kLimits, service_.clock);
@@ -247,7 +247,7 @@ TEST_F(SegmentsRpcTest, ClientsThatAreKilled) {
   ExpectUnharmed();
 }
 
-// A client that sends without reading: the server reads no more of it, ends it, and at last cuts it off.
+// A client sends without reading: the server stops reading from it, ends it, and at last cuts it off.
 TEST_F(SegmentsRpcTest, AClientThatTakesNoResults) {
   grpc::ClientContext context;
   const std::unique_ptr<Stream> stream = segments_->ReduceSegments(&context);
@@ -258,8 +258,8 @@ TEST_F(SegmentsRpcTest, AClientThatTakesNoResults) {
     writer.join();
     return true;
   });
-  // 16 bytes of results for each byte: some megabytes of them were sent or wait, and no more. What is written
-  // besides fills the windows of the connection, which a newer gRPC makes larger.
+  // 16 bytes of results for each byte: some megabytes of them were sent or wait, and no more. What else is
+  // written fills the windows of the connection, which a newer gRPC makes larger.
   EXPECT_LT(written, 200);
   WhileTimePasses(1, [&] {
     Await([&] { return server_->in_progress() == 0; });
@@ -279,7 +279,7 @@ TEST_F(SegmentsRpcTest, TheEndDoesNotWaitForAClientThatTakesNoResults) {
   const std::unique_ptr<Stream> stream = segments_->ReduceSegments(&context);
   std::atomic<int> written = 0;
   std::thread writer([&] { WriteUntilRefused(*stream, written); });
-  // Until the server reads no more of it, since its results have filled the connection.
+  // Until the server stops reading from it, since its results have filled the connection.
   for (int seen = -1; written < 4 || seen != written; std::this_thread::sleep_for(std::chrono::seconds(1))) {
     seen = written;
   }

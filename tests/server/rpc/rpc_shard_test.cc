@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When a shard's thread asks the device for a notice: not while it has something else to do, and not while it
-// polls for the end by itself. And how a shard ends while calls arrive.
+// polls for the end by itself. Also how a shard ends while calls arrive.
 #include "server/rpc/rpc_shard.h"
 
 #include <grpcpp/create_channel.h>
@@ -31,7 +31,7 @@ kernels::ReductionPlan SumOfInts() {
   return kernels::ReductionPlan::Create(spec).value();
 }
 
-// Spins until `condition` holds; the test's own timeout ends it otherwise.
+// Spins until `condition` holds; otherwise the test's own timeout ends it.
 template <typename Condition>
 void Await(Condition condition) {
   while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -54,7 +54,7 @@ class RpcShardTest : public testing::Test {
     shard_->Join();
   }
 
-  // On the shard's thread: starts a slot, of which the holder awaits the end.
+  // On the shard's thread: starts a slot whose end the holder awaits.
   void StartAwaited(absl::Duration poll) {
     SlotPool& slots = shard_->core().slots();
     kernels::Slot* const slot = slots.Take(holder_);
@@ -81,7 +81,7 @@ class RpcShardTest : public testing::Test {
 
 TEST_F(RpcShardTest, AsksForANoticeOnlyWhenThereIsNoOtherEvent) {
   std::atomic<int> events = 0;
-  int notices = 0;  // that had been asked for when the last event came
+  int notices = 0;  // those requested by the time of the last event
   shard_->Post([&] {
     StartAwaited(absl::ZeroDuration());
     PostChain(10, [&] {
@@ -141,8 +141,8 @@ class Callers {
   std::array<std::thread, 2 * RpcShard::kCallsAsked> threads_;
 };
 
-// A call that comes asks gRPC for the next one, but not of a queue that is about to be shut down: gRPC ends
-// the process then, or writes to what is no more.
+// A call that arrives asks gRPC for the next one, but not from a queue that is about to be shut down: gRPC
+// would then end the process, or write to memory that is gone.
 TEST(RpcShardEndTest, AsksForNoMoreCallsAtTheEnd) {
   KeepGrpcRunning();     // from one round to the next
   LookUpCpuFrequency();  // several threads connect at once
@@ -168,7 +168,7 @@ TEST(RpcShardEndTest, AsksForNoMoreCallsAtTheEnd) {
       before = counter.begun;
       shard.StopAccepting();
     });
-    // Those that had been asked for still come.
+    // Calls that had been asked for still come.
     Await([&] { return counter.begun >= before + RpcShard::kCallsAsked; });
     server->Shutdown(std::chrono::system_clock::now());
     bool is_busy = true;

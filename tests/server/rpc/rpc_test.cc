@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service over the wire: its methods, its limit on reductions at once, its health.
+// The service over the wire: its methods, its limit on concurrent reductions, its health.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ TEST_F(RpcTest, TheLogNamesTheRequest) {
     static_cast<void>(stub_->ReduceArray(&context, array, &array_response));
   }
   Await([&] { return server_->in_progress() == 0; });
-  // The line follows the answer and the end of the reduction.
+  // The line follows the response and the end of the reduction.
   server_.reset();
   FlushLog();
   const std::string log = testing::internal::GetCapturedStderr();
@@ -158,7 +158,7 @@ TEST_F(RpcTest, EachResultHasItsOwnError) {
   EXPECT_EQ(response_.reduction().results(1).int64_value(), INT64_MAX);
   EXPECT_FALSE(response_.reduction().results(1).has_error());
 
-  // Without any value there is nothing to answer.
+  // Without any value there is nothing to return.
   header = Header({v1::OPERATOR_SUM, v1::OPERATOR_SUM_OF_SQUARES}, v1::ELEMENT_TYPE_INT64);
   EXPECT_EQ(Reason(Reduce({header, Chunk(large), Commit(2, 16)})), "OVERFLOW");
   ExpectUnharmed();
@@ -248,8 +248,8 @@ TEST_F(RpcTest, HealthIsCheckedAndWatched) {
   std::string answer;
   ASSERT_TRUE(watch.Read(&answer));
   EXPECT_EQ(answer, kServing);
-  // Without a reduction the drain ends at once, and closes connections: a client of gRPC then may drop what
-  // it has received and not yet read.
+  // Without a reduction the drain ends at once, and closes connections: a gRPC client may then drop what it
+  // has received and not yet read.
   grpc::ClientContext context;
   const Writer reduction = stub_->Reduce(&context, &response_);
   Await([&] { return server_->in_progress() == 1; });
@@ -262,13 +262,13 @@ TEST_F(RpcTest, HealthIsCheckedAndWatched) {
   drain.join();
 }
 
-// A probe that is not answered ends the process, where an orchestrator asks.
+// If an orchestrator's probe gets no response, it ends the process.
 TEST_F(RpcTest, ProbesAreAnsweredBesideCallsThatStall) {
   constexpr int kPlacesOfAHost = 56;
   grpc::ChannelArguments own_connection;
   own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // More calls that send nothing than one host may have, by several connections: twice as many, since here,
-  // where client and server share gRPC's poller, a connection now and then stands still.
+  // More calls that send nothing than one host may have, over several connections: twice as many, since here,
+  // where client and server share gRPC's poller, a connection stands still now and then.
   const auto stall = [&](const std::string& method) {
     std::vector<std::unique_ptr<RawCall>> calls;
     for (int connection = 0; connection < 8; ++connection) {
@@ -291,7 +291,7 @@ TEST_F(RpcTest, ProbesAreAnsweredBesideCallsThatStall) {
   Await([&] { return Reason(ask(info)) == "TOO_MANY_CALLS"; });
   EXPECT_TRUE(ask(check).ok());
 
-  // Who stalls probes has their places for two seconds. Then those that come later may have them.
+  // Calls that stall probes have their places for two seconds. Then later ones may have them.
   const auto probes = stall(check);
   Await([&] { return Reason(ask(check)) == "TOO_MANY_CALLS"; });
   std::atomic<bool> over = false;

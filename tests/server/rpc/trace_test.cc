@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A caller's trace, from the client library to what the server logs and answers.
+// A caller's trace, from the client library to what the server logs and returns.
 #include <gmock/gmock.h>
 #include <grpcpp/version_info.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class TraceTest : public RpcTest, public CallObserver {
 
   std::mutex mutex_;
   std::vector<CallRecord> records_;  // guarded by mutex_
-  std::vector<std::string> begun_;   // likewise; the spans of calls
+  std::vector<std::string> begun_;   // guarded likewise; the spans of calls
 };
 
 TEST_F(TraceTest, EveryCallOfARequestCarriesIt) {
@@ -89,7 +89,7 @@ TEST_F(TraceTest, AStateThatMayNotBeIsNotSent) {
   for (const std::string& state : {std::string("a=1\nb=2"), std::string(513, 'x'), std::string("a=\x80")}) {
     EXPECT_TRUE(client.Reduce(kSum, values, {.traceparent = kTraceparent, .tracestate = state}).ok());
   }
-  // Nor is one that belongs to no trace.
+  // Nor is a state that belongs to no trace.
   EXPECT_TRUE(client.Reduce(kSum, values, {.tracestate = kTracestate}).ok());
   Await([&] { return Records().size() == 4; });
   EXPECT_FALSE(Records().back().trace.has_value());
@@ -108,7 +108,8 @@ TEST_F(TraceTest, AStateThatIsTooLongIsLeftOut) {
   EXPECT_EQ(Records()[0].trace->state, "");
 }
 
-// The standard has a parent that comes twice taken for none, and the headers of a state for one list.
+// According to the standard, a parent that comes twice counts as none, and the headers of a state as one
+// list.
 TEST_F(TraceTest, HeadersThatComeTwice) {
   RawCall parents(channel_, "/warpfold.v1.ReductionService/GetServerInfo",
                   {{"traceparent", kTraceparent}, {"traceparent", kTraceparent}});
@@ -123,7 +124,7 @@ TEST_F(TraceTest, HeadersThatComeTwice) {
   std::set<std::string> states_seen;
   for (const CallRecord& record : Records())
     states_seen.insert(record.trace.has_value() ? record.trace->state : "no trace");
-  // gRPC 1.83 hands over one parent of two.
+  // gRPC 1.83 passes on one parent of two.
   const char* const of_two = GRPC_CPP_VERSION_MINOR >= 66 ? "" : "no trace";
   EXPECT_THAT(states_seen, testing::UnorderedElementsAre("a=1,b=2", of_two));
 }

@@ -52,7 +52,7 @@ Script PutScript(Random& random, std::uint64_t identity) {
   Script script;
   script.method = "/warpfold.v1.ArrayService/PutArray";
   const bool floats = OneIn(random, 2);
-  // What another client has put, or what lay there before, is no prefix of it.
+  // What another client has put, or what lay there before, is not a prefix of it.
   const auto all = ArrayData(floats).subspan((1 + identity) * 64 * kElementBytes);
   const std::size_t elements = Below(random, OneIn(random, 3) ? 10 : all.size() / kElementBytes);
   const std::span<const std::byte> data = all.first(elements * kElementBytes);

@@ -54,7 +54,7 @@ bool SimulatedArrays::Deserves(const Service& service, const Script& script, abs
   if (reason == "UNKNOWN_MEMORY") return !script.kept.token.empty() && !Has(script.kept.token);
   const bool is_put = absl::EndsWith(script.method, "/PutArray");
   if (reason == "DEVICE_LOST") return is_put && store_failed;
-  // What others have begun to put has its room already, and an eighth is not for everybody.
+  // Arrays that others have begun to put have their room already, and an eighth is not for everybody.
   const ResidentArrays::Room room = service.residents.room();
   const std::uint64_t needs = RangeAllocator::RoundUp(script.kept.bytes.size());
   return is_put && (needs + room.bytes / 8 > room.free_bytes || needs > room.largest_free_bytes);

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The books of the arrays that a simulated server should keep: which there are, whose and how long.
+// The books of the arrays that a simulated server should keep: which there are, whose they are and for how
+// long.
 #pragma once
 
 #include <map>
@@ -26,18 +27,18 @@ class SimulatedArrays {
   void Add(const std::string& token, Array array) { arrays_.emplace(token, std::move(array)); }
   // Whether it has not been deleted.
   bool Has(const std::string& token) const { return arrays_.contains(token); }
-  // Its client has left without its token.
+  // Its client has left without the token.
   void OnNotDelivered(const std::string& token) { arrays_.erase(token); }
 
-  // The device has not written something: some array's client has to hear of it.
+  // The device has failed to write something: the client of some array has to hear of it.
   bool store_failed = false;
 
-  // Enters a response to a script of ArrayService; what is wrong with it, or "". `put` becomes the token of
-  // an array that was put.
+  // Enters a response to a script of ArrayService; returns what is wrong with it, or "". `put` becomes the
+  // token of an array that was put.
   std::string Judge(Service& service, const Script& script, const std::string& response, std::string* put);
-  // Whether the script deserves this error, for what is kept.
+  // Whether the script deserves this error, given what is kept.
   bool Deserves(const Service& service, const Script& script, absl::string_view reason) const;
-  // Deletes all; what is wrong with them, or with the room that is left, or "".
+  // Deletes all; returns what is wrong with them, or with the room that is left, or "".
   std::string JudgeEnd(Service& service);
 
  private:

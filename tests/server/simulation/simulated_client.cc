@@ -19,8 +19,8 @@ namespace {
 
 using Kind = Admission::Kind;
 
-// While a call waits for a slot, another may start the one that it holds, and one more if it is ahead. One of
-// another party may for each call of the waiting one's party that is ahead of it.
+// While a call waits for a slot, another may start the one that it holds, and one more if it is ahead. A call
+// of another party may do so for each call of the waiting one's party that is ahead of it.
 constexpr int kMaxStartsOfOther = 2;
 
 absl::string_view HostOf(absl::string_view peer) { return peer.substr(0, peer.find_last_of(':')); }
@@ -42,8 +42,8 @@ int& Ledger::Count(const std::string& peer, Kind kind) {
   return inside[std::string(HostOf(peer))][static_cast<std::size_t>(kind)];
 }
 
-// The rule, as those who are refused would put it: the last sixteenth is not for streams, the last eighth not
-// for who has more than half.
+// The rule, as rejected clients would put it: the last sixteenth is not for streams, and the last eighth is
+// not for a party that has more than half.
 bool Ledger::HasPlace(const std::string& peer, Kind kind, int places) {
   const bool has_much = OfKind(inside[std::string(HostOf(peer))], kind) * 2 > places;
   const int kept_from_streams = kind == Kind::kReduction ? places / 16 : 0;
@@ -99,15 +99,15 @@ void SimulatedClient::Say(Random& random) {
     Message message =
         OneIn(random, 4) ? MessageOf(line.bytes, cuts) : heap_.MessageIn(line.bytes, cuts, Below(random, 16));
     message_ = message.owner;
-    // A client of segments may also wait because it does not take results, so its waits say nothing here; and
-    // who starts a slot to put an array is not known.
+    // A client of segments may also wait because it does not take results, so its waits prove nothing here;
+    // and it is not known which client starts a slot to put an array.
     const bool is_chunk = IsReduce(script_) && next_line_ > 1 && next_line_ < script_.lines.size();
     if ((IsStream(script_) || IsReflection(script_)) && line.carries_something) idle_ = absl::ZeroDuration();
     CountProgress(line.array_bytes);
     call_->OnMessage(std::move(message));
     const Turns& turns = shard_.turns();
     while (ledger_.has_turns_at_once && shard_.has_work()) shard_.Work();
-    // Where messages wait for their turns, this one perhaps waits for no slot yet.
+    // When messages wait for their turns, this one perhaps does not wait for a slot yet.
     waits_for_slot_ = is_chunk && !turns.has_waiting();
     counts_in_order_ &= !turns.has_waiting();
     starts_of_others_.clear();
@@ -196,7 +196,8 @@ bool SimulatedClient::IsOverdue() const {
          (IsAwaited() && (idle_ >= MostIdle() || slow_ >= (counts_in_order_ ? 2 : 4) * idle_limit_));
 }
 
-// Who has yet to send its one message has less time: always, or, where that is large, while places are short.
+// A client that has yet to send its one message has less time: always, or, if that is large, while places are
+// short.
 absl::Duration SimulatedClient::LeastIdle() const {
   const bool is_whole = script_.kind == Kind::kArray || script_.kind == Kind::kMerge;
   return is_whole && next_line_ == 0 ? std::min(idle_limit_, kCheckIdle) : MostIdle();
@@ -294,7 +295,7 @@ void SimulatedClient::CountProgress(std::size_t bytes) {
   said_since_ = 0;
 }
 
-// As gRPC does: the call hears of it later.
+// As gRPC does: the call learns of it later.
 void SimulatedClient::CutOff() {
   Expect(answered_ && (sending_ || undelivered_) && HasKeptAnswerWaiting(), "cut off without need");
   sending_ = false;

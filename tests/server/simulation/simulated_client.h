@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client of the simulation and its transport: brings its script's lines to a call, and checks all that the
-// call asks and answers.
+// A client of the simulation and its transport: brings its script's lines to a call, and checks everything
+// that the call asks for and returns.
 #pragma once
 
 #include <algorithm>
@@ -23,19 +23,19 @@
 
 namespace warpfold::server {
 
-// What is so in the world, as far as clients judge their answers by it.
+// What is true in the world, as far as clients judge the responses they get by it.
 struct Ledger {
   absl::Time now = absl::UnixEpoch();
-  // Calls that have begun and are not answered: how many of each kind each host has.
+  // Calls that have begun and have had no response: how many of each kind each host has.
   std::map<std::string, std::array<int, Admission::kKinds>> inside;
-  // With which reason newcomers are refused; "" while they are not.
+  // The reason with which newcomers are rejected; "" while they are not.
   std::string closed_to_reductions;
   std::string closed_to_merges;
   bool stopped = false;
   bool device_lost = false;        // and all have been told
   bool has_turns_at_once = false;  // no message waits for longer than an event lasts, unless it is held
   SimulatedArrays arrays;
-  std::map<std::string, int> answers;  // how many of each reason, or code where there is none
+  std::map<std::string, int> answers;  // how many of each reason, or code if there is none
   std::string violation;               // the first
 
   void Expect(bool condition, const std::string& what) {
@@ -46,7 +46,7 @@ struct Ledger {
   static int OfKind(const std::array<int, Admission::kKinds>& counts, Admission::Kind kind);
   int Inside(Admission::Kind kind) const;
   int& Count(const std::string& peer, Admission::Kind kind);
-  // Whether a call of this kind should find a place, of `places`.
+  // Whether a call of this kind should find a place among `places`.
   bool HasPlace(const std::string& peer, Admission::Kind kind, int places);
 };
 
@@ -68,8 +68,8 @@ class SimulatedClient : private Transport {
   void Begin();
   bool CanSay() const;
   void Say(Random& random);
-  // The connection breaks. The call hears of it by an end of messages, by OnDisconnected, or both, in any
-  // order.
+  // The connection breaks. The call learns of it from an end of messages, from OnDisconnected, or both, in
+  // any order.
   void Break() { gone_ = true; }
   bool CanReportBreak() const { return gone_ && call_.has_value(); }
   void ReportBreak();
@@ -126,13 +126,13 @@ class SimulatedClient : private Transport {
   void GiveUpPlace() { --ledger_.Count(script_.peer, script_.kind); }
   void JudgeResult(const std::string& response);
   void JudgeError(const absl::Status& status) const;
-  // A message may outlast the read that follows it only where a slot may be started on it.
+  // A message may outlast the read that follows it only if a slot may be started on it.
   bool IsMessageLetGo() const;
   bool IsOverdue() const;
-  // Whether it had its time to take the answer.
+  // Whether it had its time to take the response.
   bool HasKeptAnswerWaiting() const;
   void Expect(bool condition, const std::string& what) const;
-  // From when on it may be told that it is idle, and by when it has to be.
+  // From when on it may be told that it is idle, and by when it has to be told.
   absl::Duration LeastIdle() const;
   absl::Duration MostIdle() const;
 
@@ -144,11 +144,11 @@ class SimulatedClient : private Transport {
   const absl::Duration idle_limit_;
   std::optional<Call> call_;
   bool begun_ = false;
-  std::string refusal_;  // the reason that it should be refused with at its begin, if any
+  std::string refusal_;  // the reason with which it should be rejected at its begin, if any
   absl::Time begun_at_;
   absl::Duration idle_;  // while it was awaited, since it last said something
-  absl::Duration slow_;  // while it was awaited, since it last had said enough
-  // The call counts a message that waited for its turn behind results that were taken meanwhile, so that its
+  absl::Duration slow_;  // while it was awaited, since it had last said enough
+  // The call counts a message that waited for its turn behind results that were taken meanwhile, so its
   // windows of the pace may begin elsewhere: it then has one window more, or one less.
   bool counts_in_order_ = true;
   std::size_t said_since_ = 0;  // bytes of the array since then
@@ -160,17 +160,17 @@ class SimulatedClient : private Transport {
   bool answered_ = false;
   absl::Duration untaken_;    // for how long, as its shard counts time
   absl::Duration unseen_;     // not in it yet: since the shard looked at the clock
-  bool undelivered_ = false;  // the answer has not been taken
+  bool undelivered_ = false;  // the response has not been taken
   bool sending_ = false;
   std::size_t sending_bytes_ = 0;
-  bool is_followed_ = false;      // what is sent, by another message or the answer
-  std::size_t taken_ = 0;         // messages
+  bool is_followed_ = false;      // what is sent is followed by another message or the response
+  std::size_t taken_ = 0;         // how many messages
   SegmentReader reader_;          // of the messages that were sent to it
   std::string put_;               // the token of the array that it has put
-  bool keeps_its_place_ = false;  // answered, but what was sent before is not taken
+  bool keeps_its_place_ = false;  // the response is there, but what was sent before is not taken
   std::optional<bool> told_serving_;
   bool start_failed_ = false;
-  bool must_notice_ = false;  // a failed slot
+  bool must_notice_ = false;  // it must notice a failed slot
   bool slot_failed_ = false;
   bool waits_for_slot_ = false;
   std::map<std::uint64_t, int> starts_of_others_;  // while it waits

@@ -14,7 +14,7 @@ absl::Status Draining() {
   return kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server is shutting down");
 }
 
-// In place of a client's identity: the shard itself tries the device, or an array is put, nobody knows whose.
+// Stands for a client's identity: the shard itself tries the device, or an array of an unknown client is put.
 constexpr std::uint64_t kTrial = ~std::uint64_t{0};
 constexpr std::uint64_t kStore = kTrial - 1;
 
@@ -110,7 +110,7 @@ void World::MomentPasses(absl::Duration time) {
   for (SimulatedClient& client : clients_) client.TimePasses(time);
 }
 
-// Before a shard's thread waits for long, nobody waits for a turn but behind those who wait for slots.
+// Before a shard's thread waits for long, nobody waits for a turn except behind those who wait for slots.
 void World::TimePasses(absl::Duration time) {
   for (SimulatedShard& shard : shards_) {
     while (shard.shard->has_work() || shard.shard->turns().held_until().has_value()) TakeTurns(shard);
@@ -124,14 +124,14 @@ void World::TimePasses(absl::Duration time) {
   }
   for (SimulatedShard& shard : shards_) {
     shard.shard->OnTick();
-    // Who asks its client for more only then may be overdue, which the next tick notices.
+    // A call that asks its client for more only then may be overdue, which the next tick notices.
     while (shard.shard->has_work()) {
       while (shard.shard->has_work()) shard.shard->Work();
       shard.shard->OnTick();
     }
     shard.shard->BeforeWaiting();
     const SlotPool& slots = shard.shard->slots();
-    // Of several devices, it may be another's that is free.
+    // With several devices, the free slot may be another's.
     ledger_.Expect(slots.waiting() == 0 || slots.free() == 0 || (devices_ > 1 && slots.free() < slots.size()),
                    "a slot is free and somebody waits");
   }

@@ -32,15 +32,15 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Lets things happen at random, then everything that still can, until all calls have been answered. What
-  // went wrong first, or "".
+  // Lets things happen at random, then everything that still can, until all calls have had a response.
+  // Returns what went wrong first, or "".
   std::string Run();
 
-  // How many slots were started on pieces, and on parts that several devices have.
+  // How many slots were started on pieces, and on parts that lie on several devices.
   int piece_starts() const { return backend_.behaviour.piece_starts; }
   int starts_across() const { return backend_.behaviour.starts_across; }
 
-  // How many answers there were of each reason, or code where there is none.
+  // How many responses there were of each reason, or code if there is none.
   const std::map<std::string, int>& answers() const { return ledger_.answers; }
 
  private:
@@ -70,7 +70,7 @@ class World {
   void MakeClients();
   KeptArrays MakeArrays();
 
-  // By slots.
+  // Called by slots.
   bool OnStart(std::uint64_t identity);
   absl::Status StartTrial(const std::function<absl::Status()>& start);
   absl::Status StartStore(const std::function<absl::Status()>& start);
@@ -84,7 +84,7 @@ class World {
   void FinishSlots();
   void Notify(SimulatedShard& shard);
   void TakeTurns(SimulatedShard& shard);
-  // Nobody notices that it has passed, until the next look.
+  // The time is noticed only at the next look.
   void MomentPasses(absl::Duration time);
   void TimePasses(absl::Duration time);
   void WatchTheDevice();
@@ -106,10 +106,10 @@ class World {
   std::vector<OtherCall> others_;
   std::vector<std::unique_ptr<WatchedSlot>> slots_;
   std::vector<SimulatedShard> shards_;
-  std::deque<Turns::Member> silent_;  // of each party in each shard, where one is far ahead
+  std::deque<Turns::Member> silent_;  // of each party in each shard, if one is far ahead
   std::deque<SimulatedClient> clients_;
   std::vector<std::uint64_t> working_;  // whose ranges the device works on, as in backend_.behaviour
-  // Odds: one in so many, 0 for never.
+  // Odds: one in this many, 0 for never.
   const std::size_t finishes_at_once_;
   const std::size_t fails_;
   const bool is_slow_;  // much time passes between events

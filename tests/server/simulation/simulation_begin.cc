@@ -131,7 +131,7 @@ World::World(std::uint64_t seed)
 
 World::~World() = default;
 
-// One party has had so much that it is held for the others, of which all shards know that they send much.
+// One party has had so much that it is delayed for the others, which all shards know to send much.
 void World::MakeOneFarAhead() {
   const auto party = [](std::size_t host) { return PartyOf(kAnonymous, PeerOf(host)); };
   const std::size_t ahead = Below(random_, kHosts);
@@ -167,7 +167,7 @@ void World::MakeShards() {
   }
 }
 
-// As many clients as there are places would be slow to simulate: others take all but a few.
+// As many clients as there are places would be slow to simulate: others take all places but a few.
 void World::FillPlaces() {
   if (places_ < 10) return;
   for (int i = static_cast<int>(Below(random_, 8)); i < places_; ++i) {

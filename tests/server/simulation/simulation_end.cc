@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fair end of a simulated world: everybody gets turns until all calls are answered, those that stay
-// silent time out, and nothing may be left.
+// The fair end of a simulated world: everybody gets turns until all calls have their responses, those that
+// stay silent time out, and nothing may be left.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -23,7 +23,7 @@ bool World::AllAnswered() const {
                      [](const SimulatedClient& client) { return client.answered() || client.is_silent(); });
 }
 
-// Silent clients stay, and must be in nobody's way.
+// Silent clients stay, and must not be in anybody's way.
 void World::Settle() {
   std::vector<std::size_t> order(clients_.size());
   std::iota(order.begin(), order.end(), 0);
@@ -62,7 +62,7 @@ void World::LetTheSilentTimeOut() {
     TimePasses(absl::Milliseconds(1));
     Check();
   } while (!working_.empty() && !device_hangs_);
-  constexpr int kLooks = 30;  // that count for a second each: calls end, a trial begins, and does not end
+  constexpr int kLooks = 30;  // each counts for a second: calls end, a trial begins, and does not end
   for (int look = 0; device_hangs_ && look < kLooks; ++look) {
     TimePasses(absl::Seconds(look == 5 ? 1000 : 1));  // it was suspended
     Check();
@@ -70,7 +70,7 @@ void World::LetTheSilentTimeOut() {
   ledger_.Expect(working_.empty() || ledger_.device_lost, "a device that hangs is not noticed");
   TimePasses(service_.limits.call.idle);
   Check();
-  // Clients that do not even take the answer are cut off.
+  // Clients that do not even take the response are cut off.
   for (absl::Duration wait; wait < service_.limits.call.idle; wait += WatchedTime::kLongestGap) {
     TimePasses(WatchedTime::kLongestGap);
   }

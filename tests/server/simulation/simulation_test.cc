@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many schedules of the core, each from a seed of its own. WARPFOLD_SIMULATION_SCHEDULES says how many;
+// Many schedules of the core, each from its own seed. WARPFOLD_SIMULATION_SCHEDULES says how many;
 // WARPFOLD_SIMULATION_SEED replays one.
 #include "tests/server/simulation/simulation.h"
 
@@ -41,7 +41,7 @@ TEST(SimulationTest, EveryScheduleEndsWell) {
     starts_across += static_cast<std::uint64_t>(world.starts_across());
   }
   if (count < 10'000) return;
-  // The test would say nothing of what does not happen.
+  // The test would prove nothing about what does not happen.
   EXPECT_GT(answers["OK"], static_cast<int>(count));
   EXPECT_GT(piece_starts, count / 4);
   EXPECT_GT(starts_across, count / 100);

@@ -54,7 +54,7 @@ v1::ReductionSpec Spec(bool floats, std::uint64_t identity) {
   return spec;
 }
 
-// The results of a named algorithm do not depend on the order only where they are exact. The last algorithms
+// The results of a named algorithm are independent of the order only if they are exact. The last algorithms
 // serve both operators.
 v1::ReductionSpec NamedSpec(std::uint64_t identity) {
   v1::ReductionSpec spec = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX}).header().spec();
@@ -63,7 +63,7 @@ v1::ReductionSpec NamedSpec(std::uint64_t identity) {
   return spec;
 }
 
-// By a single pass, in the canonical order.
+// Computed in a single pass, in the canonical order.
 std::string Expected(v1::ReductionSpec spec, std::size_t elements, std::uint64_t first_element, bool state) {
   static std::map<std::tuple<std::string, std::size_t, std::uint64_t, bool>, std::string> known;
   const auto [at, is_new] = known.try_emplace({spec.SerializeAsString(), elements, first_element, state});
@@ -123,7 +123,7 @@ void AddLines(const Stream& stream, Script& script) {
   script.lines.push_back({stream.commit.SerializeAsString()});
 }
 
-// Breaks the stream somehow; what it deserves then.
+// Breaks the stream somehow; returns the reason of the error that it then deserves.
 std::string Fault(Random& random, Stream& stream) {
   v1::ReduceCommit& commit = *stream.commit.mutable_commit();
   switch (Below(random, 6)) {
@@ -178,7 +178,7 @@ Script ReduceScript(Random& random, std::uint64_t identity) {
   return script;
 }
 
-// An array that the server keeps: nothing but the header comes.
+// An array that the server keeps: only the header comes.
 Script KeptScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
   Script script;
   script.method = "/warpfold.v1.ReductionService/Reduce";
@@ -204,7 +204,7 @@ Script KeptScript(Random& random, std::uint64_t identity, const KeptArrays& kept
   return script;
 }
 
-// Some longer than a slot, some empty; in pieces, of which none is taken or many are.
+// Some are longer than a slot, some are empty; they come in pieces, of which none is taken or many are.
 Script SegmentsScript(Random& random, std::uint64_t identity) {
   Script script;
   script.method = "/warpfold.v1.SegmentService/ReduceSegments";
@@ -213,7 +213,7 @@ Script SegmentsScript(Random& random, std::uint64_t identity) {
   *array.header.mutable_spec() = Spec(floats, identity);
   const std::size_t elements = kSizes[Below(random, kSizes.size())];
   const bool is_even = OneIn(random, 2);
-  // So few that their results are no more messages than a world has rounds.
+  // So few that their results take no more messages than a world has rounds.
   const std::size_t length = 4 + Below(random, OneIn(random, 2) ? 20 : elements);
   for (std::size_t left = elements; left > 0;) {
     const std::size_t next = is_even ? length : std::min(left, Below(random, 2 * length));

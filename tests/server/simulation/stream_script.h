@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the clients of the simulation say, and what they deserve to hear.
+// What the clients of the simulation send, and the responses that they should get.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,13 @@ struct Script {
   std::string peer;
   Admission::Kind kind = Admission::Kind::kReduction;
   std::vector<Line> lines;
-  // The client says so many lines, then it is silent; all of them, and it ends the stream.
+  // The client sends this many lines, then it is silent; after all of them it ends the stream.
   std::size_t says = 0;
   bool ends = true;
   bool leaves = false;  // at some time
   absl::Duration patience = absl::InfiniteDuration();
 
-  // If the connection breaks after so many lines, they are a whole array none the less.
+  // If the connection breaks after this many lines, they are a whole array nevertheless.
   std::size_t whole_after = 0;
 
   // The reason of the error that the lines deserve, "" if they deserve a result.
@@ -54,12 +54,13 @@ struct Script {
     absl::Duration time_to_live;
   };
   Kept kept;
-  // For segments: the rows of the result, and after how many messages (of reflection, too) the client takes
-  // no more.
+  // For segments: the rows of the result, and the number of messages (of reflection, too) after which the
+  // client takes no more.
   std::vector<std::vector<std::uint64_t>> rows;
   std::size_t takes = ~std::size_t{0};
   bool takes_answer = true;
-  // The result: a v1::Reduction, without what depends on the device. Empty for calls that are no reductions.
+  // The result: a v1::Reduction, without the parts that depend on the device. Empty for calls that are not
+  // reductions.
   std::string reduction;
 };
 
@@ -69,7 +70,7 @@ inline bool IsWork(Admission::Kind kind) {
   return kind != Kind::kSmall && kind != Kind::kCheck && kind != Kind::kWatch;
 }
 
-// One of three clients, by one of its connections.
+// One of three clients, on one of its connections.
 inline constexpr std::size_t kHosts = 3;
 std::string PeerOf(std::size_t host, std::size_t port = 1024);
 std::string RandomPeer(Random& random);
@@ -82,10 +83,10 @@ struct KeptArrays {
   std::string resident_floats;
 };
 
-// What scripts reduce, or the beginning of it.
+// The data that scripts reduce all or the beginning of.
 std::span<const std::byte> ArrayData(bool floats);
 
-// A script of any method, whole or with a fault. Whose it is can be told from the reduction's spec.
+// A script of any method, whole or with a fault. The reduction's spec tells whose it is.
 Script RandomScript(Random& random, std::uint64_t identity, const KeptArrays& kept);
 
 inline bool IsSegments(const Script& script) { return absl::EndsWith(script.method, "/ReduceSegments"); }
@@ -100,7 +101,7 @@ inline bool IsStream(const Script& script) {
 // Whether the client has to take messages before the call ends.
 inline bool TakesMessages(const Script& script) { return IsSegments(script) || IsReflection(script); }
 
-// Tells the reductions of different scripts apart: the number is hidden in the spec.
+// Distinguishes the reductions of different scripts: the number is hidden in the spec.
 inline std::uint64_t IdentityOf(const kernels::ReductionSpec& spec) {
   if (spec.algorithm == kernels::Algorithm::kAuto) return spec.ddof;
   return kernels::kAlgorithmCount - 1 - static_cast<std::uint64_t>(spec.algorithm);

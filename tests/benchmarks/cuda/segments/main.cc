@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warpfold-segment-bench: segments in device memory, reduced by Warpfold and by CUB, against the read-only
-// ceiling. Results stay in device memory.
+// warpfold-segment-bench: segments in device memory, reduced by Warpfold and by CUB, compared with the
+// read-only ceiling. Results stay in device memory.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -109,7 +109,7 @@ class Bench {
   static constexpr std::uint64_t kMaxSegments = std::uint64_t{1} << 20;
   static constexpr std::size_t kMaxColumns = 6;
   static constexpr std::size_t kTemporaryBytes = std::size_t{64} << 20;
-  static constexpr std::size_t kSpareBytes = 4096;  // behind an array that begins further on
+  static constexpr std::size_t kSpareBytes = 4096;  // after an array that begins further on
 
   void Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
     const absl::Status launched = reducer_->Launch(reduction, cut, data, stream_);

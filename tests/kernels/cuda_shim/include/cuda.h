@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the CUDA driver's interface that kernels/cuda uses, as cuda_runtime.h beside it.
+// The part of the CUDA driver's interface that kernels/cuda uses, like cuda_runtime.h beside it.
 #pragma once
 
 #include <cstdint>

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of the CUDA runtime's interface that the host code of kernels/cuda uses, for machines without
-// CUDA. The sources of the backend are compiled with this header in the place of NVIDIA's, and with `cuda`
-// defined as `shim`, so that what they call is found in their own namespace. shim.h says what stands behind
-// it.
+// CUDA. The sources of the backend are compiled with this header instead of NVIDIA's, and with `cuda` defined
+// as `shim`, so that the functions that they call are found in their own namespace. shim.h describes what is
+// behind it.
 //
 // Every function has one parameter more than CUDA's: the place in the source that calls it.
 #pragma once

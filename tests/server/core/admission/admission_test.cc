@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Admission lets calls in: these tests show how many places there are for each kind of call, and how many of
-// them one party gets.
+// these one party gets.
 #include "server/core/admission/admission.h"
 
 #include <gmock/gmock.h>

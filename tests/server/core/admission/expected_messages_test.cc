@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that a shard's thread expects, and for which it holds others (server/core/admission/turns.h).
+// Messages that a shard's thread expects, and for which it delays others (server/core/admission/turns.h).
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 namespace warpfold::server {
 namespace {
 
-// One call of a modest party on a shard where others always have messages; it begins far behind them.
+// One call of a modest party on a shard where others always have messages; it starts far behind them.
 class ExpectedMessagesTest : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kLarge = 2 * Turns::kFarBehind;
-  // One message of the modest one gives credit for kPatience, and little more.
+  // One message of the modest party gives credit for kPatience, and little more.
   static constexpr std::uint64_t kBytes = 768 << 10;
 
   ExpectedMessagesTest() {
@@ -31,14 +31,14 @@ class ExpectedMessagesTest : public ::testing::Test {
     greedy_.emplace_back(turns_, "greedy", [this] { ++greedy_served_; });
     if (greedy_.back().Ask(kLarge)) ++greedy_served_;
   }
-  // How many messages of the others are taken by one look, so much later.
+  // How many messages of the others one look takes, this much later.
   int Served(absl::Duration after = {}) {
     const int before = greedy_served_;
     now_ += after;
     turns_.Serve();
     return greedy_served_ - before;
   }
-  // The modest one sends a message, which is taken, and its next one is expected.
+  // The modest party sends a message, which is taken, and its next one is expected.
   void Send(std::uint64_t bytes = kBytes) {
     ASSERT_TRUE(modest_->Ask(bytes));
     modest_->Expect();
@@ -115,7 +115,7 @@ TEST_F(ExpectedMessagesTest, WhoSendsLittleIsNotExpected) {
     Send(little);
     EXPECT_EQ(Served(), 1) << i;
   }
-  // What a message costs the thread is not what has come.
+  // The cost of a message to the thread is not the number of bytes that came.
   ASSERT_TRUE(modest_->Ask({.costs_bytes = std::uint64_t{1} << 20, .bytes = 0, .kind = Turns::Kind::kLight}));
   modest_->Expect();
   EXPECT_EQ(Served(), 1);
@@ -155,7 +155,7 @@ TEST_F(ExpectedMessagesTest, CreditIsKeptForAFewMessages) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(modest_->Ask(kBytes));
   int held = 0;
   for (modest_->Expect(); held < 100 && Served() == 0; ++held) {
-    // It comes at the last moment, with nothing in it.
+    // The message comes at the last moment, and is empty.
     now_ += Turns::kPatience;
     ASSERT_TRUE(modest_->Ask(0));
     modest_->Expect();
@@ -218,7 +218,7 @@ TEST_F(ExpectedMessagesTest, WhoIsNotFarBehindIsNotExpected) {
   EXPECT_EQ(Served(), 1);
 }
 
-// A third party that says nothing has had less than both, so that nobody's message is taken at once.
+// A third party that sends nothing has had less than both, so that nobody's message is taken at once.
 TEST_F(ExpectedMessagesTest, NobodyIsHeldForWhoHasHadAsMuch) {
   const Turns::Member silent(turns_, "silent", [] {});
   int another_served = 0;
@@ -252,7 +252,7 @@ TEST_F(ExpectedMessagesTest, WhoHasHadLeastIsExpectedFirst) {
   EXPECT_EQ(turns_.held_until(), std::nullopt);
 }
 
-// Its message is there, and waits behind those of others who are overdue.
+// The message of the modest party is there, and waits behind those of others that are overdue.
 TEST_F(ExpectedMessagesTest, OthersGetALittleAllTheSame) {
   PartyTags::Tag& elsewhere = tags_.Join("greedy");
   int served = 0;
@@ -314,7 +314,8 @@ TEST_F(ExpectedMessagesTest, WhoWasHeldMayLeave) {
   EXPECT_EQ(Served(), 0) << "nothing was waited for in vain";
 }
 
-// It has been passed over for long, so that it is not held. What it takes is not charged to who is expected.
+// The other party has been passed over for long, so its message is not delayed. What that message takes is
+// not charged to the party that is expected.
 TEST_F(ExpectedMessagesTest, AnOverdueMessageEndsTheHold) {
   greedy_.clear();
   while (!turns_.has_waiting()) Greet();
@@ -338,7 +339,7 @@ TEST_F(ExpectedMessagesTest, AnOverdueMessageEndsTheHold) {
   EXPECT_EQ(Served(), 0) << "it has credit left";
 }
 
-// What others were held for in vain is remembered until the next tick.
+// Time for which others were delayed in vain is remembered until the next tick.
 TEST_F(ExpectedMessagesTest, WhoLeavesDoesNotLoseItsDebt) {
   const auto leaves_and_comes_again = [this] {
     modest_->ExpectNothing();

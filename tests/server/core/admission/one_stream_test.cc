@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one stream of a modest party gets of a shard's thread that also has streams of a greedy one: a model
-// of the thread, which receives messages in pieces and takes them in turns (server/core/admission/turns.h).
+// The share of a shard's thread that one stream of a modest party gets beside streams of a greedy one: a
+// model of the thread, which receives messages in pieces and takes them in turns
+// (server/core/admission/turns.h).
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -17,8 +18,8 @@
 namespace warpfold::server {
 namespace {
 
-// How a stream sends: how long a message keeps the thread busy, in how many pieces it comes, how long each of
-// them is on its way once the thread has received the one before, and keeps the thread.
+// How a stream sends: how long a message keeps the thread busy, in how many pieces it comes, how long each
+// piece is on its way once the thread has received the one before, and how long it keeps the thread.
 struct Pace {
   std::uint64_t bytes;
   absl::Duration taken;
@@ -36,7 +37,7 @@ constexpr Pace kSmallMessages{.bytes = 0,
                               .pieces = 1,
                               .pause = absl::Microseconds(150),
                               .received = absl::Microseconds(5)};
-// Each comes just too late, or at the last moment.
+// Each message comes just too late, or at the last moment.
 constexpr Pace kLateMessages{.bytes = 1 << 20,
                              .taken = absl::Milliseconds(1),
                              .pieces = 1,
@@ -48,8 +49,8 @@ constexpr Pace kLazyMessages{.bytes = 1 << 20,
                              .pause = absl::Microseconds(1900),
                              .received = absl::Microseconds(60)};
 
-// A shard's thread in its own time, with one stream of a modest party and four of a greedy one, which has
-// what fifteen other shards can do beside.
+// A shard's thread in its own time, with one stream of a modest party and four of a greedy one, which also
+// has what fifteen other shards can do.
 class OneOfManyShards {
  public:
   explicit OneOfManyShards(const Pace& modest) : modest_(modest) {
@@ -57,7 +58,7 @@ class OneOfManyShards {
     for (int i = 0; i < 4; ++i) AddStream("greedy");
   }
 
-  // For which part of the time the thread receives and takes messages of each party.
+  // The part of the time in which the thread receives and takes messages of each party.
   struct Shares {
     double modest;
     double greedy;
@@ -87,7 +88,7 @@ class OneOfManyShards {
   struct Stream {
     std::unique_ptr<Turns::Member> member;
     absl::Time next = absl::UnixEpoch();  // when its next piece comes
-    int pieces = 0;                       // of its next message, that have come
+    int pieces = 0;                       // of its next message that have come
     absl::Duration served = {};
   };
 
@@ -112,7 +113,7 @@ class OneOfManyShards {
     tags_.Charge(greedy_, kOtherShards * nanoseconds);
   }
 
-  // One look at all sockets: a piece of each that has one.
+  // One look at all sockets: receives a piece from each that has one.
   void ReceiveAll() {
     for (std::size_t number = 0; number < streams_.size(); ++number) {
       Stream& stream = streams_[number];
@@ -160,7 +161,7 @@ TEST(OneStreamTest, DoesNotStopTheOthersWithMessagesThatComeTooLate) {
   EXPECT_GT(greedy, 0.4);
 }
 
-// It pays for that with bytes, and the others get a part of what counts.
+// The stream pays for that with bytes, and the others get a part of what counts.
 TEST(OneStreamTest, LeavesALittleToTheOthersWithMessagesThatComeAtTheLastMoment) {
   const auto [modest, greedy] = OneOfManyShards(kLazyMessages).Run(absl::Seconds(2));
   EXPECT_GT(greedy, 0.03);

@@ -104,7 +104,7 @@ TEST(PartyTagsTest, OfThoseWhoHadSomethingNoMoreThanSoManyAreRemembered) {
   }
 }
 
-// For ThreadSanitizer, too: shards come and go and charge at the same time.
+// Also for ThreadSanitizer: shards come and go and charge at the same time.
 TEST(PartyTagsTest, NothingIsLostBetweenThreads) {
   constexpr int kThreads = 4;
   constexpr int kTimes = 10'000;

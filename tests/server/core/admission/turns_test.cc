@@ -17,7 +17,7 @@
 namespace warpfold::server {
 namespace {
 
-// Nothing is expected here: expected_messages_test.cc has that.
+// These tests expect no messages: expected_messages_test.cc does that.
 const Clock kNoTime = [] { return absl::UnixEpoch(); };
 
 constexpr std::uint64_t kMaxBytes = 4 << 20;
@@ -50,7 +50,7 @@ struct BusyParty {
       members[call].Charge(extra);
     }
   }
-  // Members of a party are served in the order of their asking.
+  // Members of a party are served in the order in which they asked.
   void Count() {
     cost += waiting.front() + Turns::kMessageCost + extra;
     waiting.pop_front();
@@ -59,8 +59,8 @@ struct BusyParty {
   std::mt19937_64 random;
   std::deque<Turns::Member> members;
   std::deque<std::uint64_t> waiting;
-  std::uint64_t extra = 0;  // what each message costs beside, as is found when it is taken
-  std::uint64_t cost = 0;   // of all that was taken
+  std::uint64_t extra = 0;  // additional cost of each message, found when it is taken
+  std::uint64_t cost = 0;   // of everything that was taken
   bool paused = false;
 };
 
@@ -77,7 +77,7 @@ TEST(TurnsTest, WhoIsAloneNeverWaits) {
   EXPECT_FALSE(turns.has_waiting());
 }
 
-// The bound is that of the paper: a largest message of either.
+// The bound is that of the paper: a largest message of either party.
 TEST(TurnsTest, PartiesGetTheSameWhateverTheNumberOfTheirCalls) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
@@ -129,8 +129,8 @@ TEST(TurnsTest, SilenceEarnsLittle) {
   EXPECT_LE(Difference(busy.cost - before, seldom.cost), PartyTags::kMaxBehind + 2 * kMaxCost);
 }
 
-// One has calls on both shards, the other a single one on one of them: it has that shard to itself, and so
-// half of the server.
+// One party has calls on both shards, the other has a single call on one of them: the other party gets that
+// shard to itself, and so half of the server.
 TEST(TurnsTest, APartyOnFewShardsGetsAsMuchOfAllAsAnother) {
   PartyTags tags;
   Turns first(tags, kNoTime);
@@ -203,7 +203,7 @@ TEST(TurnsTest, CallsEndWhileTheyWaitAndInTheirTurns) {
   EXPECT_FALSE(turns.has_waiting());
 }
 
-// Those that wait when the last other party leaves must not be passed by others of their own.
+// Those that wait when the last other party leaves must not be passed by others of their own party.
 TEST(TurnsTest, WhoWaitsStaysFirstWhenTheOthersLeave) {
   PartyTags tags;
   Turns turns(tags, kNoTime);
@@ -254,11 +254,11 @@ TEST(TurnsTest, OthersGetALittleOfWhoeverIsBehind) {
   EXPECT_LT(greedy.cost, modest.cost / (Turns::kMaxPassedOver / 4));
 }
 
-// One call of a modest party on a shard where others always have messages. The modest one stays far behind
+// One call of a modest party on a shard where others always have messages. The modest party stays far behind
 // them, since they get much elsewhere.
 class OneInARowTest : public ::testing::Test {
  protected:
-  // More than kServedAtOnce, so that one message of the others is taken by a look at most.
+  // More than kServedAtOnce, so that one look takes at most one message of the others.
   static constexpr std::uint64_t kLarge = 8 << 20;
   static constexpr std::uint64_t kBytes = 256 << 10;
   static constexpr std::uint64_t kCost = kBytes + Turns::kMessageCost;
@@ -268,7 +268,7 @@ class OneInARowTest : public ::testing::Test {
     greedy_.emplace_back(turns_, "greedy", [this] { ++greedy_served_; });
     if (greedy_.back().Ask(kLarge)) ++greedy_served_;
   }
-  // How many messages of the others are taken by one look.
+  // How many messages of the others one look takes.
   int Served() {
     const int before = greedy_served_;
     turns_.Serve();
@@ -307,13 +307,13 @@ TEST_F(OneInARowTest, WhoAsksMeanwhileTakesNoTimeFromItsFirst) {
 }
 
 TEST_F(OneInARowTest, WhatAPartyHadWhileNobodyWaitedDoesNotCount) {
-  const Turns::Member silent(turns_, "greedy", [] {});  // the party is there, and has nothing to ask
+  const Turns::Member silent(turns_, "greedy", [] {});  // the party is there, but asks for nothing
   for (std::uint64_t cost = 0; cost < 2 * kMaxCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
   while (!turns_.has_waiting()) Greet();
   EXPECT_TRUE(Ask());
 }
 
-// As where one is alone behind: none of them is served all the time, but all of them together.
+// As when only one is behind: none of them is served all the time, but all of them together are.
 TEST_F(OneInARowTest, SeveralWhoAreBehindPassOthersOverNoLonger) {
   Turns::Member another(turns_, "another", [] {});
   for (int i = 0; i < 10; ++i) Greet();
@@ -333,7 +333,7 @@ TEST_F(OneInARowTest, WhatWaitedBehindOneThatLeftWaitsAnew) {
   EXPECT_TRUE(Ask());
 }
 
-// Which of those that wait leaves decides: the time counts for the first of them alone.
+// It matters which of the waiting ones leaves: the time counts only for the first of them.
 TEST_F(OneInARowTest, OnlyTheFirstThatWaitsTakesItsTimeAlong) {
   for (const bool first_leaves : {false, true}) {
     greedy_.clear();

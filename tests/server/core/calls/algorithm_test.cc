@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Named algorithms, from the header to the slots: what is refused, and that the device reduces every element.
-// The fake device's slots reduce in the canonical order, whatever the name.
+// Named algorithms, from the header to the slots: which requests are rejected, and that the device reduces
+// every element. The fake device's slots reduce in the canonical order, whatever the name.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -41,7 +41,7 @@ class AlgorithmTest : public testing::Test {
     });
   }
 
-  // By the header alone: nothing of the array has been taken.
+  // Because of the header alone: nothing of the array has been taken.
   void ExpectRefused(const v1::ReduceRequest& header, absl::StatusCode code, const std::string& reason) {
     SessionDriver driver(service_, pool_);
     driver.OnMessage(MessageOf(header));
@@ -109,7 +109,7 @@ TEST_F(AlgorithmTest, AFailureOnTheTailGivesTheSlotBack) {
   }
 }
 
-// All of the array has come, and it waits for a slot for its last elements.
+// All of the array has come, and waits for a slot for its last elements.
 TEST_F(AlgorithmTest, TheTailWaitsForASlot) {
   backend_.behaviour.SetBlocked(true);
   SessionDriver driver(service_, pool_);
@@ -167,7 +167,7 @@ TEST_F(AlgorithmTest, StatesDoNotTravel) {
   *merge.mutable_spec() = NamedHeader(v1::ALGORITHM_LAST_BLOCK).header().spec();
   merge.add_states();
   EXPECT_EQ(kernels::ErrorReason(Merge(service_, merge).status()), "BAD_HEADER");
-  // Whatever the states are like.
+  // Whatever the states contain.
   merge.mutable_states(0)->add_range_states("1234");
   EXPECT_EQ(kernels::ErrorReason(Merge(service_, merge).status()), "BAD_HEADER");
 }

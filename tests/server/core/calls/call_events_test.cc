@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which events a call answers, and how: admission, watches, answers, parts of arrays, what is reserved.
+// How a call reacts to events: admission, watches, responses, parts of arrays, reservations.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -129,7 +129,7 @@ TEST_F(CallEventsTest, ThereArePlacesForSoManyWatches) {
   for (Caller& watch : watches) watch.call().OnDisconnected();
 }
 
-// A client that does not take its answer could go on sending.
+// A client that does not read its response could go on sending.
 TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
   std::deque<Caller> calls;
   const std::string party = PartyOf(kAnonymous, "ipv4:192.0.2.1:1024");
@@ -146,7 +146,7 @@ TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
   EXPECT_TRUE(is_patient());
 }
 
-// Only the memory of answers is counted, so an answered call must keep nothing else.
+// Only the memory of responses is counted, so a call that has responded must keep nothing else.
 TEST_F(CallEventsTest, AnAnsweredCallKeepsNothingOfWhatItWasSent) {
   constexpr std::size_t kLong = 60'000;
   v1::ReduceRequest header;
@@ -159,7 +159,7 @@ TEST_F(CallEventsTest, AnAnsweredCallKeepsNothingOfWhatItWasSent) {
                                                       {kReduceArray, array.SerializeAsString()},
                                                       {kPutArray, put.SerializeAsString()}};
   for (const auto& [method, message] : sent) {
-    Caller(shard_, method).Say(message);  // whatever the first one allocates for good
+    Caller(shard_, method).Say(message);  // for whatever the first one allocates permanently
     std::deque<Caller> calls;
     const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
     for (int i = 0; i < 50; ++i) calls.emplace_back(shard_, method).Say(message);
@@ -179,7 +179,7 @@ TEST_F(CallEventsTest, OnlyReductionsAndMergesArePartsOfArrays) {
   watch.call().OnDisconnected();
 }
 
-// A server that drains waits for what its client makes of it.
+// A server that drains waits for what its client does with the state.
 TEST_F(CallEventsTest, AMergedStateIsWaitedForAndAMergedValueIsNot) {
   for (const bool returns_state : {false, true}) {
     v1::MergeRequest request;
@@ -243,7 +243,7 @@ TEST_F(CallEventsTest, ExpiredArraysAreGoneWithTheNextTick) {
   EXPECT_EQ(service_.residents.room().free_bytes, kPoolBytes);
 }
 
-// More elements than 64 bits can count the bytes of.
+// An array of more elements than 64 bits can count the bytes of.
 TEST_F(CallEventsTest, NoArrayIsKeptWhoseBytesCannotBeCounted) {
   service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});
   v1::PutArrayRequest request;
@@ -258,7 +258,7 @@ TEST_F(CallEventsTest, NoArrayIsKeptWhoseBytesCannotBeCounted) {
   EXPECT_EQ(service_.residents.room().free_bytes, kPoolBytes);
 }
 
-// Room for an array is not had for a header and a trickle.
+// A header and a trickle must not be enough to get room for an array.
 TEST_F(CallEventsTest, WhoReservesMuchMustKeepPace) {
   ASSERT_LT(service_.limits.call.pace_bytes * 16, kPoolBytes / 2);
   service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});

@@ -56,7 +56,7 @@ class Caller : private Transport {
   int sent() const { return sent_; }
   bool told_admitted() const { return told_admitted_; }
   bool answered() const { return status_.has_value(); }
-  // Of the answer.
+  // Of the response.
   std::string Reason() const { return status_.has_value() ? kernels::ErrorReason(*status_) : "no answer"; }
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits end calls: these tests are of the limits on the time of one, and on answers that nobody takes.
+// Limits end calls: these tests are about the limits on the time of one call, and on responses that nobody
+// reads.
 #include "server/core/calls/call_timer.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +58,7 @@ TEST(CallTimerTest, PatienceMayBeShorterThanTheLimit) {
             "idle_timeout_seconds = 10");
 }
 
-// It came while the client was awaited for what it is sent, and waited for its turn.
+// The message came while the server waited for the client to read, and then waited for its turn.
 TEST(CallTimerTest, ProgressCountsFromWhenTheMessageCame) {
   CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
   timer.AwaitClient(kStart);
@@ -65,7 +66,7 @@ TEST(CallTimerTest, ProgressCountsFromWhenTheMessageCame) {
   EXPECT_EQ(ReasonAt(timer, 12), "");
   EXPECT_EQ(ReasonAt(timer, 13), "IDLE");
   timer.Progress(After(9), 2 * kLimits.pace_bytes);
-  timer.Progress(After(4), 3 * kLimits.pace_bytes);  // what has come since stays
+  timer.Progress(After(4), 3 * kLimits.pace_bytes);  // progress since then stays
   EXPECT_EQ(ReasonAt(timer, 18), "");
   EXPECT_EQ(ReasonAt(timer, 19), "IDLE");
 }
@@ -105,7 +106,7 @@ TEST(CallTimerTest, TheServersTimeIsNotTheClients) {
   EXPECT_EQ(ReasonAt(timer, 50), "IDLE");
 }
 
-// A message may wait for its turn before it is taken, and its call for a slot then.
+// A message may wait for its turn before it is taken, and its call for a slot after that.
 TEST(CallTimerTest, WhatComesLateIntoTheServersTimeIsNotCountedTwice) {
   CallTimer idle(kStart, absl::InfiniteFuture(), kLimits);
   idle.AwaitClient(kStart);
@@ -142,7 +143,7 @@ TEST(CallTimerTest, AwaitingTwiceIsAwaiting) {
   EXPECT_EQ(ReasonAt(timer, 12), "IDLE");
 }
 
-// A byte for each idle period would keep a place for as long as a stream may last.
+// A byte in each idle period would keep a place for as long as a stream may last.
 TEST(CallTimerTest, ATrickleIsNoPace) {
   CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
   timer.AwaitClient(kStart);
@@ -164,7 +165,7 @@ TEST(CallTimerTest, ATrickleIsNoPace) {
   }
 }
 
-// Else room for a large array would be had by a trickle.
+// Otherwise a trickle would be enough to get room for a large array.
 TEST(CallTimerTest, WhoReservesMuchMustBeFaster) {
   constexpr std::uint64_t kReserved = std::uint64_t{1} << 30;
   for (const int short_of : {0, 1}) {
@@ -233,7 +234,7 @@ TEST(ClockTest, ADeadlineKeepsItsDistance) {
   const Clock wall_clock = [&] { return wall_now; };
   EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(5));
   now += absl::Seconds(3);
-  wall_now -= absl::Hours(1);  // it was set
+  wall_now -= absl::Hours(1);  // somebody set the clock
   EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(8));
   EXPECT_EQ(DeadlineOn(clock, wall_clock, absl::InfiniteFuture()), absl::InfiniteFuture());
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// When calls take their turns at a shard's thread, and what they expect of their clients
+// When calls take their turns on a shard's thread, and what they expect of their clients
 // (server/core/admission/turns.h).
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using CallTurnsTest = CallTest;
 
 TEST_F(CallTurnsTest, MergesAndListsAreTakenInTurns) {
   for (const std::string method : {kMerge, kListArrays}) {
-    // Each method has parties of its own, because what a party has had is remembered.
+    // Each method has its own parties, because what a party has had is remembered.
     std::deque<Caller> greedy;
     for (int i = 0; i < 50; ++i) greedy.emplace_back(shard_, method, method + " by the greedy one");
     Caller modest(shard_, method, method + " by the modest one");
@@ -38,7 +38,7 @@ TEST_F(CallTurnsTest, MergesAndListsAreTakenInTurns) {
   }
 }
 
-// Others are held for the next message of its call, and for that of its next one
+// Others are delayed for the next message of its call, and for that of its next call
 // (server/core/admission/turns.h).
 TEST_F(CallTurnsTest, WhoHasLessIsExpectedOnceItCanSend) {
   std::deque<Caller> greedy;
@@ -82,7 +82,7 @@ TEST_F(CallTurnsTest, WhoHasLessIsExpectedOnceItCanSend) {
 
   stream.call().OnDisconnected();
   EXPECT_FALSE(shard_.turns().held_until().has_value()) << "it has left";
-  // The device works on it for long.
+  // The device works on it for a long time.
   backend_.behaviour.SetBlocked(true);
   const std::vector<int> elements(1 << 15);
   stream_that_ends.Say(Header({v1::OPERATOR_SUM}).SerializeAsString());
@@ -114,7 +114,7 @@ TEST_F(CallTurnsTest, AMergeThatWaitsForItsTurnCanBeStopped) {
   EXPECT_FALSE(shard_.turns().has_waiting());
 }
 
-// It is refused anyway, and would lie in memory meanwhile.
+// Such a message is rejected anyway, and would occupy memory meanwhile.
 TEST_F(CallTurnsTest, AMessageThatIsTooLargeWaitsForNoTurn) {
   Caller other(shard_, kMerge, "192.0.2.2");
   Caller first(shard_, kMerge);

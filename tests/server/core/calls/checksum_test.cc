@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checksums of chunks and of the whole stream: what is announced is checked, and nothing else.
+// Checksums of chunks and of the whole stream: those that are announced are checked, and nothing else.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -34,7 +34,7 @@ class ChecksumTest : public testing::Test {
     return header;
   }
 
-  // The data in three chunks, of which those in `checked` (a bit for each) carry their own checksum.
+  // The data in three chunks; those in `checked` (a bit for each) carry their own checksum.
   std::vector<v1::ReduceRequest> Chunks(unsigned checked) const {
     std::vector<v1::ReduceRequest> chunks;
     for (const ByteSlice piece : Cut(data_, {10'001, 90'003})) {
@@ -122,7 +122,7 @@ TEST_F(ChecksumTest, EachWrongChunkIsFound) {
   }
 }
 
-// The chunks' own checksums are right, but not of the bytes that the client sums up.
+// The chunks' own checksums are right, but they are not those of the bytes that the client sums up.
 TEST_F(ChecksumTest, ChunksThatChangePlacesAreFound) {
   for (const unsigned checked : {0, 7}) {
     std::vector<v1::ReduceRequest> chunks = Chunks(checked);

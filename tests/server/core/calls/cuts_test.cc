@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// However a stream is cut, into messages, slices and slots, its partial state has the same bits. On the
-// backend that WARPFOLD_TEST_DEVICE names, cpu unless it says cuda:N.
+// However a stream is cut into messages, slices and slots, its partial state has the same bits. Runs on the
+// backend that WARPFOLD_TEST_DEVICE names, which is cpu unless it says cuda:N.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,8 +69,8 @@ class CutsTest : public testing::Test {
     EXPECT_TRUE(opened.ok() || absl::IsUnimplemented(opened)) << opened;
   }
 
-  // The partial state of the array, whose bytes are sent as a chunk for each piece between `cuts`. Each
-  // message arrives in slices; with `slow`, others want all slots between two.
+  // The partial state of the array, whose bytes are sent in chunks that end at `cuts`. Each message arrives
+  // in slices; with `slow`, others want all slots between two messages.
   std::string State(const Array& array, const std::vector<std::size_t>& cuts, bool slow = false) {
     std::vector<v1::ReduceRequest> requests = {array.header};
     for (const ByteSlice piece : Cut(array.data, cuts)) requests.push_back(Chunk(piece.data(), piece.size()));
@@ -121,7 +121,7 @@ TEST_F(CutsTest, RandomCutsOfLongerStreams) {
       std::vector<std::size_t> cuts(random_() % (round % 8 == 0 ? 200 : 6));
       for (std::size_t& cut : cuts) cut = random_() % (array.data.size() + 1);
       std::sort(cuts.begin(), cuts.end());
-      // Some arrays never see a slot, some change over to slots on their way.
+      // Some arrays never use a slot, some change over to slots on their way.
       service_.cpu_crossover_bytes = round % 3 != 0 ? 0 : random_() % (2 * array.data.size());
       ASSERT_EQ(State(array, cuts, round % 4 == 0), whole) << "round " << round;
     }

@@ -25,7 +25,7 @@ class MergeTest : public testing::Test {
  protected:
   MergeTest() : service_(backend_, Limits(), [] { return absl::UnixEpoch(); }) {}
 
-  // Of floats, whose sum has a state at each node, and whose argmin has one for the range.
+  // Of floats, whose sum has a state at each node, and whose argmin has one state for the range.
   v1::Reduction Stripe(const std::vector<float>& elements, std::uint64_t first, std::size_t n) {
     v1::ReduceRequest header = Header(kOperators, v1::ELEMENT_TYPE_FLOAT32);
     header.mutable_header()->set_first_element(first);
@@ -91,7 +91,7 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
   };
   ExpectMergeError(with([](auto& r) { r.clear_states(); }), "BAD_HEADER");
   ExpectMergeError(with([](auto& r) { r.mutable_spec()->clear_operators(); }), "BAD_HEADER");
-  // States of no elements follow any other.
+  // States of no elements may follow any other state.
   for (const int beyond : {-1, 0, 1}) {
     const auto merged = Merge(service_, with([&](auto& r) {
                                 while (r.states_size() < kMaxMergedStates + beyond) {
@@ -120,7 +120,7 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
                      r.mutable_states(0)->clear_nodes();
                    }),
                    "BAD_STATE");
-  // Refused before memory is taken for their states: two million nodes are a message of 4 MiB.
+  // Rejected before memory is taken for their states: two million nodes are a message of 4 MiB.
   ExpectMergeError(with([](auto& r) {
                      for (int i = 0; i < 2'000'000; ++i) r.mutable_states(0)->add_nodes();
                    }),
@@ -145,8 +145,8 @@ v1::ReductionSpec With(v1::ReductionSpec spec, Change change) {
   return spec;
 }
 
-// What is said of the state of twelve elements that was made for one spec, and is merged for another one.
-// These states have the same size, and are possible for both.
+// The error for a state of twelve elements that was made for one spec and is merged for another one. These
+// states have the same size, and are possible for both specs.
 class MergeAsTest : public MergeTest {
  protected:
   v1::MergeRequest MergeOf(const v1::ReductionSpec& made, const v1::ReductionSpec& asked) {
@@ -233,7 +233,7 @@ constexpr auto kInt32 = v1::ELEMENT_TYPE_INT32;
 constexpr auto kUint32 = v1::ELEMENT_TYPE_UINT32;
 constexpr auto kFloat32 = v1::ELEMENT_TYPE_FLOAT32;
 
-// A Merge of the one leaf from element 1024 on, of `count` elements, whose state is said to be `state`.
+// A Merge of the one leaf from element 1024 on, with `count` elements, whose state is claimed to be `state`.
 template <class Operator>
 v1::MergeRequest Claim(v1::ElementType type, std::uint64_t count, const typename Operator::State& state) {
   v1::MergeRequest request;
@@ -327,7 +327,7 @@ TEST_F(MergeTest, RefusesStatesOfSeveralNumbersThatDoNotFit) {
     ExpectClaim(count <= 3, Claim<kernels::MaxSubarraySum<float, false>>(
                                 kFloat32, 3, {{0, 0, 0, 0, 1024, 1024 + count, 1027, 1025, 1}}));
   }
-  // The keys of infinity, of no float, and of NaN, which would have to be the smallest element, too.
+  // The keys of infinity, of no float, and of NaN, which would also have to be the smallest element.
   constexpr std::int32_t kInfinity = 0x7f800000;
   for (const std::int32_t key : {kInfinity, INT32_MAX - 1, INT32_MAX}) {
     ExpectClaim(key == kInfinity, Claim<kernels::Minmax<float, false>>(kFloat32, 3, {0, key}));

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams of a random array, and what strangers and networks make of them: messages that are damaged,
-// dropped, doubled and swapped, streams that are cut, clients that leave. The header is a message like any
-// other. Tests compare what a session answers with a plain reading of the API document.
+// dropped, duplicated and swapped, streams that are cut off, clients that leave. The header is a message like
+// any other. Tests compare what a session returns with a plain reading of the API document.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ using Random = std::mt19937;
 inline std::size_t Below(Random& random, std::size_t n) { return random() % n; }
 inline bool OneIn(Random& random, std::size_t n) { return Below(random, n) == 0; }
 
-// Mutated streams of one kind, of four kinds in all. WARPFOLD_MUTATED_STREAMS says how many all of them have.
+// Mutated streams of one kind, of four kinds in all. WARPFOLD_MUTATED_STREAMS says how many there are in all.
 inline int MutatedStreams() {
   const char* const text = std::getenv("WARPFOLD_MUTATED_STREAMS");
   return (text == nullptr ? 40'000 : std::atoi(text)) / 4;
@@ -76,14 +76,14 @@ inline bool MutateOnce(Random& random, Messages& messages) {
   return messages != before;
 }
 
-// One mutation that changes something, or two.
+// One mutation or two, which change something.
 inline void Mutate(Random& random, Messages& messages) {
   while (!MutateOnce(random, messages)) {
   }
   if (OneIn(random, 3)) MutateOnce(random, messages);
 }
 
-// Small arrays mostly, one in 32 of several leaves and slots.
+// Mostly small arrays; one in 32 has several leaves and slots.
 inline std::string RandomData(Random& random, std::uint64_t element_bytes) {
   const std::size_t most = OneIn(random, 32) ? 5 * kLeafBytes : 200;
   std::string data(Below(random, most / element_bytes) * element_bytes, '\0');
@@ -92,7 +92,7 @@ inline std::string RandomData(Random& random, std::uint64_t element_bytes) {
   return data;
 }
 
-// Where to cut so many bytes: anywhere, pieces of at most a leaf.
+// Where to cut this many bytes: anywhere, into pieces of at most a leaf.
 inline std::vector<std::size_t> RandomEnds(Random& random, std::size_t bytes) {
   std::vector<std::size_t> ends;
   for (std::size_t at = 0; at < bytes;) {
@@ -132,7 +132,7 @@ inline bool ChunkHolds(const v1::ReduceChunk& chunk) {
   return !chunk.has_crc32c() || chunk.crc32c() == proto::ComputeCrc32c(AsBytes(chunk.data()));
 }
 
-// Whether `commit` is true of `data`, and has a checksum just where one was announced.
+// Whether `commit` is true of `data`, and has a checksum exactly if one was announced.
 inline bool CommitHolds(const v1::ReduceCommit& commit, const std::string& data, std::uint64_t element_bytes,
                         bool with_crc32c) {
   return data.size() % element_bytes == 0 && commit.byte_count() == data.size() &&
@@ -156,7 +156,7 @@ class MutationTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kMaxStreamBytes = 1 << 20;
 
-  // Mutated streams, and one whole one in eight beside them: `round` is told which.
+  // Plays the mutated streams, and one whole stream in eight among them: `round` is told which it is.
   template <class Round>
   void Play(Round round) {
     const int rounds = MutatedStreams();
@@ -173,7 +173,7 @@ class MutationTest : public testing::Test {
     EXPECT_EQ(backend_.behaviour.misuses, 0);
   }
 
-  // As messages arrive, in two slices or more.
+  // Messages as they arrive, in two slices or more.
   Message Arrives(const std::string& message) {
     return MessageOf(message, {Below(random_, message.size() + 1)});
   }

@@ -13,7 +13,7 @@ struct Row {
   Transition expected;
 };
 
-// Written out a second time, from the comments of reduction.proto and segments.proto rather than from the
+// This repeats the table, but follows the comments of reduction.proto and segments.proto rather than the
 // table.
 constexpr Row kExpected[] = {
     {StreamState::kStart, MessageKind::kHeader, {StreamState::kArray, Action::kBegin}},

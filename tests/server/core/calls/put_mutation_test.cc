@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutated streams of PutArray, as stream_mutation_test.cc has those of Reduce: what is kept is the array, to
-// the byte, and the room of what is not kept is there again.
+// Mutated streams of PutArray, like those of Reduce in stream_mutation_test.cc: the server keeps exactly the
+// bytes of the array, and room for an array that is not kept becomes free again.
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -70,7 +70,7 @@ std::optional<std::string> PlainReading(const Messages& messages) {
   return holds ? std::optional(data) : std::nullopt;
 }
 
-// Does for a PutSession what Call does, as SessionDriver for a Session.
+// Does for a PutSession what Call does, like SessionDriver for a Session.
 class PutDriver {
  public:
   PutDriver(Service& service, SlotPool& pool)
@@ -134,7 +134,7 @@ TEST_F(PutMutationTest, WhatIsKeptIsWhatCame) {
         }
       }
     }
-    pool_.Poll();  // who has left is still written for
+    pool_.Poll();  // arrays of clients that have left are still being written
     const ResidentArrays::Room room = service_.residents.room();
     ASSERT_EQ(room.free_bytes, room.bytes) << "room is kept";
   });

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutated streams of ReduceSegments, as stream_mutation_test.cc has those of Reduce.
+// Mutated streams of ReduceSegments, like those of Reduce in stream_mutation_test.cc.
 #include <cstring>
 #include <iterator>
 #include <numeric>
@@ -32,7 +32,7 @@ Messages RandomStream(Random& random) {
   array.data = RandomData(random, element_bytes);
   const std::uint64_t elements = array.data.size() / element_bytes;
   const bool is_even = OneIn(random, 2);
-  // In a large array some are longer than a slot.
+  // In a large array some segments are longer than a slot.
   const std::uint64_t length = 1 + Below(random, elements < 1000 ? 20 : elements);
   for (std::uint64_t left = elements; left > 0;) {
     const std::uint64_t next = is_even ? length : std::min<std::uint64_t>(left, Below(random, 2 * length));
@@ -56,7 +56,7 @@ Messages RandomStream(Random& random) {
   return messages;
 }
 
-// The lengths that a message announces, behind those before.
+// Appends the lengths that a message announces to those before.
 bool AddLengths(const std::string& bytes, std::vector<std::uint64_t>* lengths) {
   if (bytes.size() % 8 != 0) return false;
   for (std::size_t at = 0; at < bytes.size(); at += 8) {
@@ -66,7 +66,7 @@ bool AddLengths(const std::string& bytes, std::vector<std::uint64_t>* lengths) {
   return true;
 }
 
-// What comes between the header and the commit; none where it may not.
+// What comes between the header and the commit; none if that is not allowed.
 std::optional<SegmentedArray> Between(const v1::ReduceSegmentsHeader& header, std::uint64_t element_bytes,
                                       const std::vector<v1::ReduceSegmentsRequest>& requests) {
   SegmentedArray array = {.header = header, .data = {}, .lengths = {}};
@@ -88,7 +88,7 @@ std::optional<SegmentedArray> Between(const v1::ReduceSegmentsHeader& header, st
   return array;
 }
 
-// Whether header and commit are true of the array, whose lengths are all there.
+// Whether header and commit are true of the array, all of whose lengths are there.
 bool CountsHold(const SegmentedArray& array, const v1::SegmentsCommit& commit) {
   const v1::ReduceSegmentsHeader& header = array.header;
   const std::uint64_t cut = std::accumulate(array.lengths.begin(), array.lengths.end(), std::uint64_t{0});
@@ -98,7 +98,7 @@ bool CountsHold(const SegmentedArray& array, const v1::SegmentsCommit& commit) {
          (!header.has_expected_segment_count() || header.expected_segment_count() == array.lengths.size());
 }
 
-// The rows that these messages deserve; none if they are not a whole stream.
+// The rows that these messages should yield; none if they are not a whole stream.
 std::optional<SegmentRows> PlainReading(const Messages& messages, std::uint64_t max_stream_bytes) {
   const auto requests = Parsed<v1::ReduceSegmentsRequest>(messages);
   if (!requests.has_value() || requests->size() < 2) return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segments on a device that the test holds in its hand: one that reads messages where they lie, one that
-// fails, and one that still works when everybody is gone.
+// Segments on a device that the test controls: one that reads messages where they lie, one that fails, and
+// one that still works when all clients are gone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 using kernels::ErrorReason;
 
-// A device that reads messages where they lie: they are held until it has, and no longer.
+// A device that reads messages where they lie: they are held until it has read them, and no longer.
 TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
   PieceHeap heap;
   FakeBackend backend(2);
@@ -52,7 +52,7 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
     ASSERT_EQ(heap.held(), 0u) << round;
   }
   EXPECT_GT(backend.behaviour.piece_starts, 200);
-  // The device is slow: what it has not read stays, also when the call is gone.
+  // The device is slow: messages that it has not read stay, even when the call is gone.
   backend.behaviour.SetBlocked(true);
   SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
                           .data = std::string(40'000, '\1'),
@@ -73,8 +73,8 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
   EXPECT_EQ(backend.behaviour.misuses, 0);
 }
 
-// The pieces that an array's rows are read in, which come in one message, or in as many as there are `cuts`
-// and one more, each with other bytes in front of it.
+// The number of pieces in which an array's rows are read. They come in one message, or in one more than there
+// are `cuts`, each with other bytes in front of it.
 std::size_t PiecesOf(std::uint64_t rows, std::uint64_t length, bool is_ragged,
                      const std::vector<std::size_t>& cuts = {}) {
   PieceHeap heap;
@@ -95,22 +95,22 @@ std::size_t PiecesOf(std::uint64_t rows, std::uint64_t length, bool is_ragged,
   return backend.behaviour.pieces;
 }
 
-// A million rows are not a million pieces, which the device would read one by one, or copies.
+// A million rows must not become a million pieces, which the device would read one by one, or copy.
 TEST(SegmentsDeviceTest, RowsOfAMessageAreOnePiece) {
   for (const bool is_ragged : {false, true}) {
     SCOPED_TRACE(is_ragged);
     EXPECT_EQ(PiecesOf(20, 256, is_ragged), 1u);
-    // The first row is too short to be held for, and copied. The slot takes 100 segments.
+    // The first row is too short to hold its message for it, and is copied. The slot takes 100 segments.
     EXPECT_EQ(PiecesOf(90, 8, is_ragged), 2u);
     EXPECT_EQ(PiecesOf(150, 64, is_ragged), 4u);
-    // Of a row that two messages share, both parts are long enough to be held for.
+    // If two messages share a row, both of its parts are long enough to hold the messages for them.
     EXPECT_EQ(PiecesOf(20, 512, is_ragged, {10 * 2048 + 1024}), 2u);
-    // Here the second one is copied, and the rows behind it are a piece of their own.
+    // Here the second part is copied, and the rows after it are a separate piece.
     EXPECT_EQ(PiecesOf(20, 512, is_ragged, {10 * 2048 + 1500}), 3u);
   }
 }
 
-// Where others have all slots, a kept array's segments are not at their end.
+// While others have all slots, a kept array's segments are not finished.
 TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
   FakeBackend backend(2);
   Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
@@ -139,7 +139,7 @@ TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
       lengths.mutable_lengths()->set_lengths(array.lengths.data(), array.lengths.size() * 8);
       driver.OnMessage(MessageOf(lengths));
     }
-    // Behind lengths that wait nothing is read, not even the end.
+    // After lengths that wait, nothing is read, not even the end.
     if (!is_ragged) driver.OnEnd();
     driver.TakeOutput();
     EXPECT_EQ(driver.need(), ArraySession::Need::kDevice);
@@ -157,7 +157,7 @@ TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
   }
 }
 
-// In how many starts the `count` segments of one element are reduced that lie on the device.
+// The number of starts in which `count` segments of one element are reduced that lie on the device.
 int StartsOfKeptSegments(std::uint64_t count) {
   FakeBackend backend(4, /*slot_bytes=*/4 << 20);
   backend.behaviour.segment_capacity = count;
@@ -186,7 +186,7 @@ int StartsOfKeptSegments(std::uint64_t count) {
   return backend.behaviour.waits;
 }
 
-// So that results are sent while the device works: of few there is one start, since each takes some time.
+// So that results are sent while the device works. Few segments take one start, since each start takes time.
 TEST(SegmentsDeviceTest, ManyResultsOfAKeptArrayComeInParts) {
   EXPECT_EQ(StartsOfKeptSegments(16'384), 1);
   EXPECT_EQ(StartsOfKeptSegments(16'385), 2);
@@ -194,7 +194,7 @@ TEST(SegmentsDeviceTest, ManyResultsOfAKeptArrayComeInParts) {
   EXPECT_EQ(StartsOfKeptSegments(100'000), 4);
 }
 
-// A device that fails, or that works when everybody is gone.
+// A device that fails, or that works when all clients are gone.
 TEST(SegmentsDeviceTest, FailuresAndLeavers) {
   FakeBackend backend(2);
   Service service(backend, Limits(), [] { return absl::UnixEpoch(); });

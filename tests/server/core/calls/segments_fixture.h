@@ -45,7 +45,7 @@ class SegmentsTest : public testing::Test {
     EXPECT_TRUE(opened.ok() || absl::IsUnimplemented(opened)) << opened;
   }
 
-  // As it may come: in slices, in memory that the device reads or elsewhere.
+  // A message as it may come: in slices, in memory that the device reads or elsewhere.
   Message Arrive(std::string bytes) {
     const std::size_t slice = random_() % (bytes.size() + 1);
     const std::size_t middle = (slice + bytes.size()) / 2;
@@ -81,7 +81,7 @@ class SegmentsTest : public testing::Test {
     return cuts;
   }
 
-  // What an ended call started on a device may still be at work.
+  // The device may still be at work on what an ended call has started.
   void ExpectAllFree() {
     const absl::Time deadline = absl::Now() + absl::Seconds(20);
     while (pool_.free() < pool_.size() && absl::Now() < deadline) pool_.Poll();

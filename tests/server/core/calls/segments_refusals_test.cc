@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams of segments that contradict themselves, or ask for too much, are refused.
+// Streams of segments that contradict themselves, or ask for too much, are rejected.
 #include "kernels/error.h"
 #include "tests/server/core/calls/segments_fixture.h"
 
@@ -62,7 +62,7 @@ TEST_F(SegmentsTest, LengthsThatDoNotFit) {
     far_ahead[1].mutable_lengths()->set_lengths(std::string((kMaxLengthsAhead + beyond) * 8, '\0'));
     EXPECT_EQ(ReasonOf(far_ahead) == "TOO_MANY_LENGTHS", beyond > 0) << beyond;
   }
-  // A segment that has begun is no more ahead of its elements.
+  // A segment that has begun is no longer ahead of its elements.
   auto begun = Array({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT8, {2}).Requests();
   begun[1].mutable_lengths()->set_lengths(std::string("\x02\0\0\0\0\0\0\0", 8) +
                                           std::string((kMaxLengthsAhead - 1) * 8, '\0'));
@@ -79,7 +79,8 @@ TEST_F(SegmentsTest, LengthsThatDoNotFit) {
   EXPECT_EQ(ReasonOf(unneeded), "BAD_LENGTHS");
 }
 
-// An array of one-byte elements may have as many segments as bytes; nor do empty ones come without end.
+// An array of one-byte elements may have as many segments as bytes; empty ones must not come endlessly
+// either.
 TEST_F(SegmentsTest, AStreamHasAsManyLengthsAsBytes) {
   constexpr std::uint64_t kMost = 1000;
   Service small(*backend_, Limits{.max_stream_bytes = kMost}, [] { return absl::UnixEpoch(); });

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segments through a session: results are those of a reduction for each segment, however the stream is cut.
+// Segments through a session: results are those of a reduction of each segment, however the stream is cut.
 
 #include "server/core/wire/operator_names.h"
 #include "tests/server/core/calls/segments_fixture.h"
@@ -34,7 +34,7 @@ TEST_F(SegmentsTest, ASegmentIsNoLongerThanTheLongestArray) {
   }
 }
 
-// What is announced of an array that is too large is enough to refuse it.
+// The announced size of an array that is too large is enough to reject it.
 TEST_F(SegmentsTest, TooManySegmentsAreRefusedAtOnce) {
   constexpr std::uint64_t kMaxBytes = 1 << 26;
   for (const int beyond : {-1, 0, 1}) {
@@ -43,7 +43,7 @@ TEST_F(SegmentsTest, TooManySegmentsAreRefusedAtOnce) {
     request.mutable_header()->set_segment_length(4);
     request.mutable_header()->set_expected_segment_count(kMaxBytes / 4 / 4 + beyond);
     EXPECT_EQ(ReasonOf({request}), beyond > 0 ? "ARRAY_TOO_LARGE" : "NO_COMMIT") << beyond;
-    // Of lengths, which may be zero, there are as many as bytes at most.
+    // There are at most as many lengths, which may be zero, as bytes.
     request.mutable_header()->clear_segment_length();
     request.mutable_header()->set_expected_segment_count(kMaxBytes + beyond);
     EXPECT_EQ(ReasonOf({request}), beyond > 0 ? "ARRAY_TOO_LARGE" : "NO_COMMIT") << beyond;
@@ -176,8 +176,8 @@ TEST_F(SegmentsTest, LittleIsHeldOfASegmentThatIsNotWhole) {
   EXPECT_LE(most_held, kMaxHeldBytes);
 }
 
-// Of slots of 5 MiB each may have 1.25 MiB of results: three of them are all that may wait. Of 20 MiB two may
-// have more than may wait otherwise.
+// Slots of 5 MiB may each have 1.25 MiB of results: at most three of these may wait. Two slots of 20 MiB may
+// have more results than may wait otherwise.
 TEST_F(SegmentsTest, ResultsOfLargeSlotsDoNotWaitBeyondTheLimit) {
   const SegmentedArray rows = Fixed(Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX, v1::OPERATOR_MIN},
                                           v1::ELEMENT_TYPE_UINT8, std::vector<std::uint64_t>(600'000, 1)));
@@ -200,7 +200,7 @@ TEST_F(SegmentsTest, ResultsOfLargeSlotsDoNotWaitBeyondTheLimit) {
     };
     send();
     EXPECT_EQ(driver.need(), ArraySession::Need::kDevice);
-    // What waits, and the message that does not fit.
+    // The results that wait, and the message that does not fit.
     EXPECT_LE(driver.session().array_bytes(),
               std::max(kMaxWaitingResultBytes, slot_bytes / 2) / kRowBytes + kMessage);
     while (next < requests.size()) {
@@ -217,7 +217,7 @@ TEST_F(SegmentsTest, ResultsOfLargeSlotsDoNotWaitBeyondTheLimit) {
   }
 }
 
-// Nobody takes results: the session asks for no more than fits the limit, and goes on when they are taken.
+// Nobody reads the results: the session asks for no more than fits the limit, and goes on when they are read.
 TEST_F(SegmentsTest, WhoDoesNotReadIsNotReadFrom) {
   const SegmentedArray rows = Fixed(Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_UINT8,
                                           std::vector<std::uint64_t>(1'000'000, 1)));
@@ -251,7 +251,7 @@ TEST_F(SegmentsTest, WhoDoesNotReadIsNotReadFrom) {
   EXPECT_TRUE(driver.reader().rows() == rows.Expected());
 }
 
-// Arrays that lie in memory: the same rows, from any place in it.
+// Arrays that lie in memory yield the same rows, from any place in it.
 TEST_F(SegmentsTest, FromMemory) {
   using Parts = std::vector<NamedMemory::Part>;
   const std::vector<std::uint64_t> lengths = {0, 1, 70'000, 3, 0, 16'384, 200'000, 5, 20'000'000 / 4, 8, 0};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions on a device that takes its time: they wait without blocking, share its slots, and end well when it
-// fails.
+// Sessions on a device that takes its time: they wait without blocking, share its slots, and end properly
+// when it fails.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -89,7 +89,7 @@ TEST_F(SessionTest, BelowTheCrossoverNoSlotIsUsed) {
   EXPECT_EQ(backend_.behaviour.starts, 0);
 }
 
-// An array of 1 to n that lies in memory of the server's, behind 16 bytes of another one.
+// An array of 1 to n that lies in the server's memory, after 16 bytes of another one.
 class ReferenceTest : public SessionTest {
  protected:
   v1::ReduceRequest HeaderOfReference(std::size_t n, std::uint64_t first_element) {
@@ -121,7 +121,7 @@ TEST_F(ReferenceTest, APartOfAnArrayIsReadFromTheBeginningOfItsBytes) {
   ExpectUnharmed();
 }
 
-// Else its state would merge with no other.
+// Otherwise its state would not merge with any other.
 TEST_F(ReferenceTest, NoArrayEndsBeyondTheLongest) {
   const std::size_t most = service_.limits.max_stream_bytes / 4;
   const std::uint64_t most_first = service_.limits.max_first_byte() / 4;
@@ -140,7 +140,7 @@ TEST_F(ReferenceTest, WhatTheHostCanReadIsReducedBelowTheCrossoverWithoutASlot) 
   EXPECT_EQ(backend_.behaviour.starts, 0);
 }
 
-// Their states are not those of other parts: they do not merge.
+// Their states are not states of parts: they do not merge.
 TEST_F(SessionTest, WhereAnAlgorithmIsNamedThereAreNoParts) {
   v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
   header.mutable_header()->mutable_spec()->set_algorithm(v1::ALGORITHM_WARP_SHUFFLE);
@@ -199,7 +199,7 @@ TEST_F(SessionTest, CommitsThatDoNotMatch) {
   ExpectError({header, chunk, Commit(101, 400)}, loss, "COUNT_MISMATCH");
   ExpectError({header, chunk, Commit(100, 404)}, loss, "COUNT_MISMATCH");
   ExpectError({header, chunk, Commit(0, 0)}, loss, "COUNT_MISMATCH");
-  // Where a careless product would wrap around to 400.
+  // Here a careless product would wrap around to 400.
   ExpectError({header, chunk, Commit((std::uint64_t{1} << 62) + 100, 400)}, loss, "COUNT_MISMATCH");
   ExpectError({header, Chunk("abcdef", 6), Commit(1, 6)}, loss, "COUNT_MISMATCH");
   ExpectError({header, Chunk("abcdef", 6), Commit(2, 6)}, loss, "COUNT_MISMATCH");
@@ -275,7 +275,7 @@ TEST_F(SessionTest, OnlyWhatCarriesSomethingIsProgress) {
   EXPECT_TRUE(progress(Commit(1, 4)));
 }
 
-// Each of them once: a name that comes twice is refused for another reason.
+// Each of them once: a name that comes twice is rejected for another reason.
 TEST_F(SessionTest, OperatorsUpToTheLimit) {
   std::vector<v1::Operator> operators;
   for (int number = v1::OPERATOR_SUM; operators.size() <= kernels::kMaxOperators; ++number) {
@@ -321,7 +321,7 @@ TEST_F(SessionTest, ValuesThatDoNotExist) {
 
   const auto large = Chunk(std::vector<std::int64_t>(2, INT64_MAX));
   v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_INT64);
-  // One of two has a value: the other says why it has none.
+  // One of two operators has a value: the other says why it has none.
   const auto partly = Run({header, large, Commit(2, 16)});
   ASSERT_TRUE(partly.ok()) << partly.status();
   EXPECT_EQ(partly->results(0).error().reason(), "OVERFLOW");

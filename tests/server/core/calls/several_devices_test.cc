@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays that lie on several devices: the same bits as on one, wherever they are cut, and no slot of one
-// device is ever started on memory of another.
+// Arrays that lie on several devices: the bits are the same as on one, wherever the arrays are cut, and no
+// slot of one device is ever started on memory of another.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -40,7 +40,7 @@ std::string RandomDoubles(std::size_t count) {
   return bytes;
 }
 
-// A service on so many devices, with two slots of each.
+// A service on this many devices, with two slots on each.
 class Devices {
  public:
   explicit Devices(int devices)
@@ -61,7 +61,7 @@ class Devices {
     request.layout = {kernels::ElementType::kUint8, {}};
     request.byte_count = request.element_count = data.size();
     array_ = service_.residents.Reserve(request, service_.clock()).value();
-    // Of bytes, so that tests may name any range as any type.
+    // As bytes, so that tests may name any range as any type.
     auto bytes = std::make_shared<const NamedMemory>(array_->parts());
     ArrayWriter writer(PartySlots(pool_), bytes, [] {});
     for (std::size_t at = 0; at < data.size(); at += 10'007) {
@@ -92,7 +92,7 @@ v1::ReduceRequest Reference(v1::ReduceRequest request, const std::string& token,
   return request;
 }
 
-// What does not depend on where the array lies.
+// The part of the results that does not depend on where the array lies.
 std::string ResultsOf(const absl::StatusOr<v1::Reduction>& reduction) {
   if (!reduction.ok()) return reduction.status().ToString();
   v1::Reduction kept;
@@ -145,7 +145,7 @@ TEST_P(SeveralDevicesTest, LeavesOfAlignedArraysLieOnOneDevice) {
   EXPECT_EQ(devices_.backend().behaviour.starts_across, 0);
 }
 
-// Elements of 36 bytes, of which neither leaves nor borders hold a whole number.
+// Elements of 36 bytes: neither leaves nor the parts between borders hold a whole number of them.
 TEST_P(SeveralDevicesTest, MatricesAcrossBorders) {
   const std::string data = RandomBytes(std::size_t{36} * 6001, 1);
   const std::string token = devices_.Put(data);
@@ -198,7 +198,7 @@ TEST_P(SeveralDevicesTest, SegmentsAcrossBorders) {
   EXPECT_EQ(*reduced, rows.Expected());
 }
 
-// What the host holds, all devices read.
+// All devices read what the host holds.
 TEST_P(SeveralDevicesTest, HostMemoryIsSharedOutAmongDevices) {
   const std::string data = RandomDoubles(400 * kLeaf / 8);
   std::vector<NamedMemory::Part> parts = {
@@ -217,7 +217,7 @@ TEST_P(SeveralDevicesTest, HostMemoryIsSharedOutAmongDevices) {
   EXPECT_EQ(ResultsOf(driver.result()), Reduce(one_, Reference(header, one_.Put(data), 0, data.size() / 8)));
 }
 
-// Another call has all slots of the last device: the array is reduced as far as that, and then waits.
+// Another call has all slots of the last device: the array is reduced up to there, and then waits.
 TEST_P(SeveralDevicesTest, AwaitsTheDeviceThatIsBusy) {
   const std::string data = RandomDoubles(50 * kLeaf / 8);
   const std::string token = devices_.Put(data);

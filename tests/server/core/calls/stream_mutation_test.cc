@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mutated streams of Reduce, and messages of ReduceArray, against a plain reading of the API document: a
-// session answers what that reading answers, or an error where it finds one, and keeps no slot.
+// session returns what that reading yields, or an error if the reading finds one, and keeps no slot.
 // WARPFOLD_MUTATED_STREAMS says how many there are, of these, of segments and of arrays that are put.
 #include <iterator>
 #include <optional>
@@ -18,7 +18,7 @@
 namespace warpfold::server {
 namespace {
 
-// What operators and types a stream may ask for. Their states are of one part, of two and of many.
+// The operators and types that a stream may ask for. Their states have one part, two or many.
 v1::ReductionSpec RandomSpec(Random& random) {
   static constexpr v1::Operator kOperators[] = {v1::OPERATOR_SUM,       v1::OPERATOR_MIN,
                                                 v1::OPERATOR_ARGMAX,    v1::OPERATOR_BIT_XOR,
@@ -42,7 +42,7 @@ v1::ReductionSpec RandomSpec(Random& random) {
   }
 }
 
-// The answer to an array, or none where its operators have none.
+// The response for an array, or none if its operators have none.
 std::optional<v1::Reduction> AnswerTo(const kernels::ReductionPlan& plan, const v1::ReduceHeader& header,
                                       const std::string& data) {
   v1::Reduction answer;
@@ -50,7 +50,7 @@ std::optional<v1::Reduction> AnswerTo(const kernels::ReductionPlan& plan, const 
   return FillReduction(state, header.return_state(), &answer).ok() ? std::optional(answer) : std::nullopt;
 }
 
-// Whether a header may begin an array of so many elements that comes by itself.
+// Whether a header may begin an array of this many elements that comes by itself.
 bool HeaderHolds(const v1::ReduceHeader& header, const kernels::ReductionPlan& plan, std::uint64_t elements,
                  std::uint64_t max_stream_bytes) {
   const std::uint64_t first = header.first_element();
@@ -60,7 +60,7 @@ bool HeaderHolds(const v1::ReduceHeader& header, const kernels::ReductionPlan& p
          (!header.has_expected_element_count() || header.expected_element_count() == elements);
 }
 
-// The answer that these messages deserve; none if they are not a whole stream.
+// The response that these messages should get; none if they are not a whole stream.
 std::optional<v1::Reduction> PlainReading(const Messages& messages, std::uint64_t max_stream_bytes) {
   const auto requests = Parsed<v1::ReduceRequest>(messages);
   if (!requests.has_value() || requests->size() < 2) return std::nullopt;
@@ -89,7 +89,7 @@ std::optional<v1::Reduction> PlainReading(const std::string& message) {
   return AnswerTo(*plan, {}, request.data());
 }
 
-// What an answer says of the array, to the bit.
+// What a response says about the array, to the bit.
 std::string WhatCounts(v1::Reduction answer) {
   answer.clear_timings();
   answer.clear_device();
@@ -154,7 +154,7 @@ TEST_F(StreamMutationTest, ReduceArrayIsNeverAnsweredWrongly) {
   Play([&](bool mutates) {
     Messages messages = {RandomArray(random_)};
     if (mutates) Mutate(random_, messages);
-    // Any other number of messages the call itself refuses.
+    // The call itself rejects any other number of messages.
     while (messages.size() != 1) Mutate(random_, messages = {RandomArray(random_)});
     SessionDriver driver(service_, pool_);
     driver.OnArray(Arrives(messages[0]), plans);

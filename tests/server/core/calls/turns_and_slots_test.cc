@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A party's turns while a message of it, which has had its turn, waits for a slot, and its light messages
-// meanwhile (server/core/admission/turns.h).
+// A party's turns while one of its messages, which has had its turn, waits for a slot, and its light messages
+// in the meantime (server/core/admission/turns.h).
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -23,14 +23,14 @@ constexpr std::uint64_t kBulkBytes = std::uint64_t{1} << 20;
 
 class TurnsAndSlotsTest : public testing::Test {
  protected:
-  // A call whose turns are noted by its name.
+  // Adds a call whose turns are recorded under its name.
   Turns::Member& Add(const std::string& party, const std::string& name) {
     return members_.emplace_back(turns_, party, [this, name] { taken_.push_back(name); });
   }
   static bool AskLight(Turns::Member& member, std::uint64_t costs_bytes = 0) {
     return member.Ask({.costs_bytes = costs_bytes, .bytes = 0, .kind = Turns::Kind::kLight});
   }
-  // Gives everybody turns who may have one; returns who had them.
+  // Gives turns to everybody who may have one; returns who had them.
   std::vector<std::string> Taken() {
     while (turns_.has_ready()) {
       turns_.Serve();
@@ -73,7 +73,7 @@ TEST_F(TurnsAndSlotsTest, EachThatWaitsForASlotHoldsItsPartyBack) {
   EXPECT_TRUE(first.Ask(kBulkBytes));
   EXPECT_TRUE(second->Ask(kBulkBytes));
   Add("other", "other");
-  for (int said = 0; said < 2; ++said) {  // again and again, which counts once
+  for (int said = 0; said < 2; ++said) {  // repeatedly, which counts once
     first.SetWaitsForSlot(true);
     second->SetWaitsForSlot(true);
   }
@@ -136,7 +136,7 @@ TEST_F(TurnsAndSlotsTest, BothKindsOfAPartyGetTheSame) {
   EXPECT_EQ(Taken(), expected);
 }
 
-// While no bulk waits nothing is counted that it would have to make up for.
+// While no bulk message waits, nothing is counted that it would have to make up for.
 TEST_F(TurnsAndSlotsTest, LightMessagesOfBeforeDoNotCount) {
   Add("other", "other");
   for (int i = 0; i < 100; ++i) AskLight(Add("party", "light"));
@@ -172,7 +172,7 @@ TEST_F(TurnsAndSlotsTest, WhatIsLightAndOfWhoHasHadLeastIsTakenAtOnce) {
   EXPECT_EQ(Taken(), (std::vector<std::string>{"light", "bulk"}));
 }
 
-// A party that others have passed over for long comes next, but for its message that may not be taken.
+// A party that others have passed over for long comes next, except for its message that may not be taken.
 TEST_F(TurnsAndSlotsTest, WhatMayNotBeTakenIsNotOverdue) {
   Turns::Member& greedy = Add("greedy", "greedy");
   Turns::Member& modest = Add("modest", "modest");
@@ -224,7 +224,7 @@ TEST_F(HeldForOneTest, NobodyIsHeldForWhoWaitsForASlot) {
   EXPECT_EQ(taken_, std::vector<std::string>{"waits"});
 }
 
-// The same by calls, whose slots the device does not finish.
+// The same with calls, whose slots the device does not finish.
 class BlockedCallsTest : public CallTest {
  protected:
   BlockedCallsTest() { backend_.behaviour.SetBlocked(true); }
@@ -232,7 +232,7 @@ class BlockedCallsTest : public CallTest {
   static std::string ChunkOf(std::size_t bytes) {
     return Chunk(std::vector<int>(bytes / sizeof(int))).SerializeAsString();
   }
-  // What a party's calls have to do until they wait.
+  // Does what a party's calls have to do until they wait.
   void Work() {
     while (shard_.has_work() || shard_.turns().held_until().has_value()) {
       now_ += Turns::kPatience;
@@ -342,7 +342,7 @@ TEST_F(BlockedCallsTest, WhateverWaitsForASlotHoldsItsPartyBack) {
   }
 }
 
-// They would hold back their party's other messages for ever: there is always one that waits.
+// They would hold back their party's other messages for ever: one of them is always waiting.
 TEST_F(BlockedCallsTest, SmallChunksDoNotStarveLargeOnes) {
   constexpr std::size_t kSmall = 32 << 10;
   Caller other(shard_, kReduce, "192.0.2.2");

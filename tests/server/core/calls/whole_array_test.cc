@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays that one message has, by the method ReduceArray: their plans are made once, and their bytes are
-// copied seldom.
+// Arrays that fit in one message, sent with the method ReduceArray: their plans are made once, and their
+// bytes are rarely copied.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -84,7 +84,7 @@ TEST_F(WholeArrayTest, APlanThatIsKnownIsNotMadeAnew) {
   ExpectValue(RequestOf(sum, {3, 4}), 4);
 }
 
-// Whatever comes with a spec that is known is looked at as before.
+// Everything that comes with a known spec is checked as before.
 TEST_F(WholeArrayTest, AKnownPlanAllowsNoBadRequest) {
   auto request = RequestOf(SpecOf({v1::OPERATOR_SUM}), {3, 4});
   request.set_request_id("an id");
@@ -118,13 +118,13 @@ TEST_F(WholeArrayTest, ASpecThatIsRefusedIsRefusedAgain) {
     ExpectError(unknown, "UNKNOWN_OPERATOR");
     ExpectError(algorithm, "UNSUPPORTED_ALGORITHM");
   }
-  // Neither a message that ends within its spec, nor one whose spec is none.
+  // Neither a message that ends within its spec, nor one whose spec is invalid.
   ExpectError(RequestOf(SpecOf({v1::OPERATOR_SUM, v1::OPERATOR_SUM}), {1}), "BAD_HEADER");
   EXPECT_FALSE(Run(MessageOf(std::string("\x0a\x02\x0a\x01\x7a\x04four", 10))).ok());
   EXPECT_EQ(plans_.size(), 0u);
 }
 
-// It might change the value. Elsewhere unknown fields are passed over, as ever.
+// The option might change the value. Elsewhere unknown fields are ignored, as before.
 TEST_F(WholeArrayTest, AnOptionOfALaterVersionIsRefused) {
   v1::ReduceArrayRequest request = RequestOf(SpecOf({v1::OPERATOR_SUM}), {1, 2});
   v1::ReductionSpec& spec = *request.mutable_spec();
@@ -150,7 +150,7 @@ TEST_F(WholeArrayTest, FewPlansAreKept) {
   }
   EXPECT_EQ(plans_.size(), PlanCache::kPlans);
   EXPECT_NE(plans_.Find(request.spec().SerializeAsString()), nullptr) << "the last one";
-  // A client may make a spec long by fields that nobody knows.
+  // A client may make a spec long with fields that nobody knows.
   PlanCache plans;
   const auto plan = *PlanFromProto(SpecOf({v1::OPERATOR_SUM}));
   plans.Keep(std::string(PlanCache::kMaxSpecBytes + 1, 'x'), plan);
@@ -177,8 +177,8 @@ TEST_F(WholeArrayTest, AnyCutGivesTheSameValue) {
   }
 }
 
-// Its size is known at once: nothing of it is held until it reaches the crossover, and the device reads all
-// of it where it lies.
+// Its size is known at once: nothing of it is held back until it reaches the crossover, and the device reads
+// all of it where it lies.
 TEST_F(WholeArrayTest, FromTheCrossoverOnItGoesToSlotsUncopied) {
   PieceHeap heap;
   ASSERT_TRUE(backend_.OpenPieces(heap.memory()).ok());
@@ -198,7 +198,7 @@ TEST_F(WholeArrayTest, FromTheCrossoverOnItGoesToSlotsUncopied) {
   EXPECT_EQ(driver.result()->results(0).int64_value(), 8192);
 }
 
-// gRPC's memory is lent for no longer than it takes to reduce what is there.
+// gRPC's memory is borrowed for no longer than it takes to reduce what is there.
 TEST_F(WholeArrayTest, AStreamKeepsNoMessageWhileItsClientIsWaitedFor) {
   service_.cpu_crossover_bytes = 1 << 20;
   SessionDriver driver(service_, pool_);

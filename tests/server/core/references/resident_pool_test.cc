@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where resident arrays lie: how they are cut for several devices.
+// Where resident arrays lie: how they are divided among several devices.
 #include "server/core/references/resident_pool.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays that stay: whose ranges they have, how long they last, and who may still read them.
+// Arrays that stay: which ranges they have, how long they last, and who may still read them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kUnit = RangeAllocator::kAlignment;
 
-// Memory need not be a multiple of the alignment: its last range ends where it does.
+// The size of memory need not be a multiple of the alignment: the last range ends where the memory does.
 TEST(RangeAllocatorTest, GivesOutTheLastBytesToo) {
   for (const std::uint64_t bytes : {kUnit - 1, kUnit, kUnit + 1, 2 * kUnit - 1, std::uint64_t{1000}}) {
     RangeAllocator ranges(bytes);
@@ -92,7 +92,7 @@ class ResidentArraysTest : public testing::Test {
                                                    .max_time_to_live = absl::Seconds(1000)});
   }
 
-  // By a party of the owner's name, unless another is named.
+  // Made by a party with the owner's name, unless another one is named.
   static ResidentArrays::Request Of(std::uint64_t bytes, std::string owner = "me", int seconds = 0,
                                     const std::string& party = "") {
     return {.party = party.empty() ? owner : party,
@@ -102,7 +102,7 @@ class ResidentArraysTest : public testing::Test {
             .byte_count = bytes,
             .time_to_live = absl::Seconds(seconds)};
   }
-  // Room and name at once.
+  // Takes room and a name at once.
   std::string Put(const ResidentArrays::Request& request) {
     const auto array = arrays_.Reserve(request, now_);
     EXPECT_TRUE(array.ok()) << array.status();
@@ -152,7 +152,7 @@ TEST_F(ResidentArraysTest, AQuotaIsOfWhatArraysTake) {
   ResidentArrays arrays(registry_);
   arrays.Open(backend_.AllocateOfEach(kBytes), {.owner_bytes = kQuota});
   EXPECT_TRUE(arrays.Reserve(Of(3 * kUnit), now_).ok());
-  // It takes more than it has.
+  // It takes more than the owner has.
   EXPECT_EQ(ReasonOf(arrays.Reserve(Of(kQuota), now_).status()), "ARRAY_TOO_LARGE");
   {
     const auto nothing = arrays.Reserve(Of(0), now_);
@@ -173,7 +173,7 @@ TEST_F(ResidentArraysTest, AQuotaOfAllTheMemoryLeavesNothing) {
   EXPECT_TRUE(arrays.Reserve(Of(kAll - 8 * kUnit, "me", 0, "two"), now_).ok());
 }
 
-// Who is told to wait for room must be able to get it.
+// A client that is told to wait for room must be able to get it.
 TEST_F(ResidentArraysTest, AnArrayThatNoWaitMakesRoomForIsTooLarge) {
   constexpr std::uint64_t kMost = kBytes / 8 * 7;
   const auto expect_most = [this](std::uint64_t quota, std::uint64_t most, const std::string& limit) {
@@ -193,13 +193,13 @@ TEST_F(ResidentArraysTest, AnArrayThatNoWaitMakesRoomForIsTooLarge) {
   expect_most(kMost + kUnit, kMost, of_pool);
   expect_most(kBytes / 2, kBytes / 2, absl::StrCat("resident_owner_bytes = ", kBytes / 2));
   EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes + 1), now_).status()), "ARRAY_TOO_LARGE");
-  // Others may go.
+  // Arrays of others may go.
   const std::string one = Put(Of(kBytes / 2, "one"));
   const std::string two = Put(Of(kBytes / 4, "two"));
   EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes / 2, "three"), now_).status()), "RESIDENT_FULL");
 }
 
-// Owners are names that anybody may make up.
+// Anybody may make up names of owners.
 TEST_F(ResidentArraysTest, OnePartyLeavesAnEighthWhateverItsOwners) {
   const auto greedy = [](std::uint64_t bytes, const std::string& owner) {
     return Of(bytes, owner, 0, "greedy");
@@ -215,7 +215,7 @@ TEST_F(ResidentArraysTest, OnePartyLeavesAnEighthWhateverItsOwners) {
   }
   Put(Of(kBytes / 8, "modest"));
   EXPECT_EQ(arrays_.room().free_bytes, 0u);
-  // What is given back counts for nobody.
+  // Room that was given back counts for nobody.
   EXPECT_TRUE(arrays_.Delete(first, now_).ok());
   EXPECT_TRUE(arrays_.Delete(last, now_).ok());
   Put(Of(kBytes / 2, "other"));
@@ -229,7 +229,7 @@ TEST_F(ResidentArraysTest, EmptyArraysTakeRoomToo) {
   EXPECT_TRUE(arrays_.Delete(first, now_).ok());
   EXPECT_TRUE(arrays_.Delete(second, now_).ok());
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);
-  // As many as the room has units for, but for the last eighth.
+  // As many as the room has units for, except for the last eighth.
   const auto greedy = [](std::uint64_t i) { return Of(i % 2, i < 8 ? "one" : "two", 0, "greedy"); };
   for (std::uint64_t i = 0; i < kBytes / 8 * 7 / kUnit; ++i) Put(greedy(i));
   EXPECT_EQ(ReasonOf(arrays_.Reserve(greedy(14), now_).status()), "RESIDENT_FULL");
@@ -263,7 +263,8 @@ TEST_F(ResidentArraysTest, ExpiredArraysAreNotFound) {
   now_ += absl::Seconds(10);
   EXPECT_EQ(ReasonOf(registry_.Find(token, now_).status()), "UNKNOWN_MEMORY");
   EXPECT_EQ(ReasonOf(arrays_.Find(token, now_).status()), "UNKNOWN_MEMORY");
-  // The next sweep is up to a second away: whoever deletes it meanwhile frees its room, and is told the same.
+  // The next sweep is up to a second away: a client that deletes it meanwhile frees its room, and is told the
+  // same.
   EXPECT_EQ(ReasonOf(arrays_.Delete(token, now_)), "UNKNOWN_MEMORY");
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an array is cut into slots where its size is known: into less and less towards its end, so that little
-// is left to do for the device when the last bytes come. The bits do not depend on it.
+// How an array of known size is divided among slots: into ever smaller parts towards its end, so that little
+// is left for the device to do when the last bytes come. The bits do not depend on it.
 #include "server/core/slots/array_reducer.h"
 
 #include <gtest/gtest.h>
@@ -43,8 +43,8 @@ class ArrayReducerTest : public testing::Test {
  protected:
   ArrayReducerTest() { backend_.behaviour.ends_in_start = false; }
 
-  // Appends `count` elements, 1,000 bytes at a time, of which `known` were announced, and keeps of how many
-  // elements each start was: those before the end of the array, then the others.
+  // Appends `count` elements, 1,000 bytes at a time, of which `known` were announced, and records how many
+  // elements each start had: first the starts before the end of the array, then the others.
   void Reduce(std::size_t count, std::size_t known,
               kernels::Algorithm algorithm = kernels::Algorithm::kAuto) {
     const std::vector<float> elements = Elements(count);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arrays that are written to memory of a device: bytes that the device reads where they came, and bytes that
-// are copied for it, arrive at their places, whatever the cut.
+// are copied for it, arrive at their places, however the array is cut.
 #include "server/core/slots/array_writer.h"
 
 #include <gtest/gtest.h>

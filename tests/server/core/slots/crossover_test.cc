@@ -25,8 +25,8 @@ kernels::ReductionPlan Of(std::vector<std::string> operators, kernels::ElementTy
   return kernels::ReductionPlan::Create(spec).value();
 }
 
-// On a clock that moves by `device` between two looks if a slot was started meanwhile, else by what `host`
-// says, which is given how many starts there were.
+// On a clock that moves by `device` between two looks if a slot was started meanwhile, and otherwise by what
+// `host` returns for the number of starts so far.
 Crossovers MeasureWith(const std::function<absl::Duration(int starts)>& host, absl::Duration device) {
   FakeBackend backend(1, std::size_t{64} << 10);
   absl::Time now = absl::UnixEpoch();
@@ -57,7 +57,7 @@ TEST(CrossoversTest, AreWhereTheDeviceWins) {
   EXPECT_EQ(crossovers.BytesFor(Of({"sum", "min", "max", "mean"}, kFloat32)), 16u << 10);
 }
 
-// On a clock on which the host is eight times as slow for every second reduction that is measured.
+// On a clock on which the host is eight times as slow for every second measured reduction.
 TEST(CrossoversTest, AModulusIsMeasuredApart) {
   const auto host = [](int starts) { return absl::Microseconds(starts / 3 % 2 == 0 ? 10 : 80); };
   const Crossovers crossovers = MeasureWith(host, absl::Microseconds(40));
@@ -115,7 +115,7 @@ TEST(CrossoversTest, StayWithinTheirBounds) {
   const auto sum = Of({"sum"}, kFloat32);
   EXPECT_EQ(MeasureWith(absl::Seconds(1), absl::Microseconds(1)).BytesFor(sum), Crossovers::kSmallestBytes);
   EXPECT_EQ(MeasureWith(absl::Microseconds(1), absl::Seconds(1)).BytesFor(sum), Crossovers::kLargestBytes);
-  // A clock that stands still, and nothing measured.
+  // With a clock that stands still, and with nothing measured.
   EXPECT_LE(MeasureWith(absl::ZeroDuration(), absl::ZeroDuration()).BytesFor(sum), Crossovers::kLargestBytes);
   EXPECT_EQ(Crossovers().BytesFor(sum), 0u);
 }
@@ -129,7 +129,7 @@ TEST(CrossoversTest, ADeviceThatFailsIsNotServed) {
   EXPECT_EQ(Crossovers::Measure(backend, MonotonicClock()).status(), DeviceLost());
 }
 
-// First calls wait for no device's kernels, and no device is served that fails.
+// First calls wait for no device's kernels, and a device that fails is not served.
 TEST(CrossoversTest, EveryDeviceIsWarmedUp) {
   FakeBackend one(2, std::size_t{256} << 10, 1);
   FakeBackend two(4, std::size_t{256} << 10, 2);
@@ -167,7 +167,7 @@ TEST(CrossoversTest, EveryKindOfCallIsWarmedUp) {
           spec.shape = {rows, rows};
           spec.ignore_nan = ignore_nan;
           const auto reduction = kernels::ReductionPlan::Create(spec);
-          // Of integers there is no NaN to ignore.
+          // Integers have no NaN to ignore.
           if (!reduction.ok() || (ignore_nan && !absl::StrContains(type_name, "float"))) continue;
           for (const bool of_segments : {false, true}) {
             if (of_segments && !kernels::CheckSegments(*reduction).ok()) continue;
@@ -182,7 +182,7 @@ TEST(CrossoversTest, EveryKindOfCallIsWarmedUp) {
   EXPECT_GT(kinds, 1000);
 }
 
-// A GPU has kernels of its own for some dimensions, and others with a modulus.
+// A GPU has separate kernels for some dimensions, and others with a modulus.
 TEST(CrossoversTest, EveryShapeOfMatrixIsWarmedUpWithAModulusAndWithout) {
   using Kind = std::tuple<std::string, kernels::ElementType, std::uint32_t, std::uint32_t, bool>;
   std::set<Kind> seen;

@@ -67,7 +67,7 @@ TEST(DeviceCallsTest, LastUntilTheyReturn) {
 
 class DeviceHealthTest : public testing::Test {
  protected:
-  // Looks at the device as a shard does, for so long.
+  // Looks at the device for this long, as a shard does.
   void Watch(absl::Duration time) {
     for (const absl::Time end = now_ + time; now_ < end; now_ += kTick) {
       pool_.Poll();
@@ -126,7 +126,7 @@ TEST_F(DeviceHealthTest, WorkThatEndsIsNone) {
   EXPECT_FALSE(lost());
 }
 
-// A device may take what it is given in the order in which it comes, whichever shard it is from.
+// A device may process what it is given in the order in which it comes, from whichever shard.
 TEST_F(DeviceHealthTest, WhatCameBeforeCountsToo) {
   FakeBackend slots_of_another(1);
   SlotPool other(SlotsOf(slots_of_another), &device_);
@@ -166,7 +166,7 @@ TEST_F(DeviceHealthTest, ASuspendedProcessBlamesNobody) {
   backend_.behaviour.FinishAll();
 }
 
-// As at the server's start.
+// As at the start of the server.
 TEST(AwaitSlotTest, GivesUpAfterTheDeadlineOfTheBytes) {
   constexpr absl::Duration kStep = absl::Milliseconds(500);
   FakeBackend backend;
@@ -185,7 +185,7 @@ TEST(AwaitSlotTest, GivesUpAfterTheDeadlineOfTheBytes) {
   backend.behaviour.FinishAll();
 }
 
-// A device that failed calls nobody back: the shard must not wait for that until its next tick.
+// A failed device calls nobody back: the shard must not wait for that until its next tick.
 TEST(ShardOfALostDeviceTest, AsksADeviceThatSaysNothing) {
   absl::Time now = absl::UnixEpoch();
   FakeBackend backend;
@@ -241,7 +241,7 @@ TEST_F(CanaryTest, TriesAnIdleDevice) {
   EXPECT_FALSE(lost());
 }
 
-// Zeros, say, would hide what a device leaves out.
+// Zeros, for example, would hide that a device leaves something out.
 TEST_F(CanaryTest, ItsNumbersTellWhatIsLeftOutOrAddedInAnotherOrder) {
   kernels::Slot* const slot = pool_.Take(holder_);
   const auto* const first = reinterpret_cast<const double*>(slot->staging().data());
@@ -341,7 +341,7 @@ TEST_F(CanaryTest, TriesASingleSlotAndNone) {
   EXPECT_EQ(none.waiting(), 0u);
 }
 
-// A slot's memory holds what earlier work has left, also between the states that a trial writes there.
+// A slot's memory holds remains of earlier work, also between the states that a trial writes there.
 TEST(CanaryOfTheCpuTest, EarlierWorkDoesNotMatter) {
   const auto backend = kernels::cpu::MakeCpuBackend({.slots = 1, .threads = 1});
   ASSERT_TRUE(backend.ok()) << backend.status();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call with segments has of slots that others always want, too: slots go to parties in turns, so that
-// it has less where its segments fill less of a slot.
+// The share of slots that a call with segments gets when others always want them, too: parties get slots in
+// turns, so that the call gets less if its segments fill less of a slot.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -56,7 +56,7 @@ class Sender {
   std::uint64_t bytes_ = 0;
 };
 
-// What it has of that which another party with an endless array has.
+// Its share, relative to that of another party with an endless array.
 double ShareOf(std::uint64_t segment_bytes, int slot_count) {
   FakeBehaviour device;
   device.ends_in_start = false;
@@ -109,8 +109,8 @@ TEST(SegmentSharesTest, ItIsWhatSegmentsFillOfASlot) {
   }
 }
 
-// Each segment that is longer than a slot has a reducer of its own, of half a kilobyte and more. The call may
-// have any number of them.
+// Each segment that is longer than a slot has its own reducer, of half a kilobyte and more. The call may have
+// any number of them.
 TEST(LongSegmentsTest, ReducersOfThoseThatAreFinishedAreFreed) {
   constexpr std::size_t kBytes = 4 << 10;
   FakeBehaviour device;

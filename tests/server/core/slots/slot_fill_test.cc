@@ -14,7 +14,7 @@
 namespace warpfold::server {
 namespace {
 
-// Keeps what it was started on.
+// Records what it was started on.
 class RecordingSlot : public FakeSlot {
  public:
   using FakeSlot::FakeSlot;
@@ -61,7 +61,7 @@ class FillingTest : public testing::Test {
     behaviour_.piece_memory = PieceMemory();
   }
 
-  // The end of memory_ is not the device's to read.
+  // The device must not read the end of memory_.
   ByteSlice PieceMemory() const { return ByteSlice(memory_).first(kReadable); }
   ByteSlice Bytes(std::size_t begin, std::size_t count) const {
     return ByteSlice(memory_).subspan(begin, count);
@@ -72,7 +72,7 @@ class FillingTest : public testing::Test {
     ASSERT_EQ(fill_.Append(bytes, owner), bytes.size());
   }
 
-  // Starts the slot, and tells the sizes of the pieces that it was started on.
+  // Starts the slot, and returns the sizes of the pieces on which it was started.
   std::vector<std::size_t> Started() {
     EXPECT_EQ(fill_.bytes(), expected_.size());
     EXPECT_TRUE(fill_.Start(SumOfBytes(), 0).ok());
@@ -213,8 +213,8 @@ TEST_F(FillingTest, OwnersStayWhereTheDeviceKeepsPieces) {
   EXPECT_EQ(Started(), std::vector<std::size_t>({5000}));
 }
 
-// All bytes belong to a segment that is not complete, and those before it are empty: a slot takes no list of
-// no pieces.
+// All bytes belong to a segment that is not complete, and the segments before it are empty: a slot accepts no
+// empty list of pieces.
 TEST_F(FillingTest, SegmentsWithoutElementsAreLeftWhereAllBytesAreCutOff) {
   Append(Bytes(0, 4000), message_);
   EXPECT_TRUE(std::ranges::equal(fill_.CutTail(4000), Bytes(0, 4000)));

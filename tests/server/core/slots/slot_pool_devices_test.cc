@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a shard lends the slots of several devices: who needs one of a certain device waits for that, and only
-// for that.
+// How a shard lends the slots of several devices: a call that needs a slot of a certain device waits for that
+// device, and only for that.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -58,7 +58,7 @@ TEST_F(TwoDevicesTest, WhoWaitsForABusyDeviceHoldsNobodyUp) {
   EXPECT_EQ(any->device(), 0);
   EXPECT_EQ(pool_.Take(other), nullptr);
 
-  // It asked later, but what got free is of no use to the other.
+  // It asked later, but the slot that became free is of no use to the other.
   kernels::Slot* taken = nullptr;
   other.on_free = [&] { taken = pool_.Take(other); };
   pool_.Return(named);
@@ -95,7 +95,7 @@ TEST_F(TwoDevicesTest, LoansOfTheDeviceAreCalledIn) {
   EXPECT_EQ(lenders[1].wanted, 1);
 }
 
-// Each gets what it waits for, whatever order devices end in.
+// Each gets the slot for which it waits, in whatever order the devices finish.
 TEST_F(TwoDevicesTest, NobodyWaitsForEver) {
   kernels::ReductionSpec spec;
   spec.operators = {"sum"};

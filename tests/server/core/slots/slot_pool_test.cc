@@ -56,8 +56,8 @@ TEST_F(OneSlotTest, ServesInTheOrderOfAsking) {
   EXPECT_EQ(pool_.free(), 1u);
 }
 
-// Where the thread itself works for whom it serves, what has come meanwhile may be more urgent than the next
-// one.
+// If the thread itself works for whomever it serves, messages that have come meanwhile may be more urgent
+// than the next holder.
 TEST_F(SlotPoolTest, ServesOneAtATimeWhereTheThreadWorksForIt) {
   for (const bool works : {true, false}) {
     backend_.behaviour.ends_in_start = works;
@@ -85,7 +85,7 @@ TEST_F(SlotPoolTest, ServesOneAtATimeWhereTheThreadWorksForIt) {
   }
 }
 
-// One party has many calls, another two: the slots go to them in turns.
+// One party has many calls, another has two: the slots go to the parties in turns.
 TEST_F(OneSlotTest, PartiesTakeTurns) {
   CountingHolder busy;
   Occupy(busy);
@@ -108,7 +108,7 @@ TEST_F(OneSlotTest, PartiesTakeTurns) {
   EXPECT_EQ(order, (std::vector<int>{0, 6, 1, 7, 2, 3, 4, 5}));
 }
 
-// By their slots' groups a backend tells parties apart that queue for its threads, of whatever shard.
+// By the groups of slots, a backend distinguishes parties that queue for its threads, on whatever shard.
 TEST_F(SlotPoolTest, ASlotWorksForThePartyThatHasIt) {
   FakeBackend others(2);
   SlotPool other_share(SlotsOf(others));
@@ -141,7 +141,7 @@ TEST_F(SlotPoolTest, WhoHasFewerSlotsIsServedFirst) {
   pool_.Serve();
   EXPECT_EQ(taken, first);
   EXPECT_EQ(greedy.frees, 0);
-  // Each has one now, and greedy was served longer ago.
+  // Each has one now, and the greedy one was served longer ago.
   EXPECT_EQ(pool_.Take(modest), nullptr);
   pool_.Return(second);
   pool_.Serve();
@@ -151,7 +151,7 @@ TEST_F(SlotPoolTest, WhoHasFewerSlotsIsServedFirst) {
   EXPECT_EQ(pool_.waiting(), 0u);
 }
 
-// A party that does not take what it is offered does not keep others from it.
+// A party that does not take what it is offered does not keep others from taking it.
 TEST_F(OneSlotTest, WhoDoesNotTakeItsTurnHasHadIt) {
   CountingHolder busy("busy");
   kernels::Slot* const slot = pool_.Take(busy);
@@ -166,7 +166,7 @@ TEST_F(OneSlotTest, WhoDoesNotTakeItsTurnHasHadIt) {
   EXPECT_EQ(pool_.waiting(), 0u);
 }
 
-// The greedy one asks again in the same breath, the patient one only when it is told.
+// The greedy one asks again at once, the patient one only when it is notified.
 TEST_F(OneSlotTest, WhoTakesAgainAndAgainStarvesNobody) {
   CountingHolder greedy;
   CountingHolder patient;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// These tests follow slots that were given out: loans, the work of the device, its end and the notice of it.
+// These tests follow slots that were given out: loans, the work of the device, its end and the notice of
+// that.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -39,7 +40,7 @@ TEST_F(OneSlotTest, ALoanThatEndsAtOnceServesAtOnce) {
   EXPECT_EQ(pool_.Take(other), lent);
   EXPECT_EQ(other.frees, 0);
   EXPECT_EQ(pool_.waiting(), 0u);
-  // It is the other's now, and no loan.
+  // It belongs to the other now, and is not a loan.
   EXPECT_EQ(pool_.Take(slow), nullptr);
   EXPECT_EQ(other.wanted, 0);
   pool_.Leave(slow);
@@ -71,7 +72,7 @@ TEST_F(SlotPoolTest, AFreeSlotIsGivenBeforeALoan) {
   EXPECT_EQ(slow.wanted, 0);
 }
 
-// To ask a GPU right after the start costs a call, and says what is known.
+// Asking a GPU right after the start costs a call, and returns what is known already.
 TEST_F(SlotPoolTest, ADeviceThatDoesNotEndInStartIsAskedLater) {
   CountingHolder holder;
   backend_.behaviour.ends_in_start = false;
@@ -147,7 +148,7 @@ TEST_F(OneSlotTest, AStartThatFailsGivesTheSlotBack) {
   EXPECT_EQ(pool_.free(), 1u);
 }
 
-// Telling costs the device and the shard some microseconds: only what somebody waits for is told of.
+// A notice costs the device and the shard some microseconds: they are given only if somebody waits for them.
 TEST_F(SlotPoolTest, NoticesAreAskedForOnlyWhereSomebodyWaits) {
   for (const auto& slot : backend_.slots()) slot->NotifyBy([] {});
   backend_.behaviour.SetBlocked(true);

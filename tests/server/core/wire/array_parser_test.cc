@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReduceArray's request, read in place: the same as protobuf reads, whatever the order of its fields.
+// ReduceArray's request, read in place: the content is what protobuf reads, whatever the order of its fields.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -29,12 +29,12 @@ v1::ReduceArrayRequest Rebuild(const ParsedArray& parsed) {
   for (const ByteSlice slice : parsed.data.data) {
     request.mutable_data()->append(reinterpret_cast<const char*>(slice.data()), slice.size());
   }
-  request.mutable_spec();  // that it is absent means nothing
+  request.mutable_spec();  // an absent spec means nothing
   request.DiscardUnknownFields();
   return request;
 }
 
-// A request that is read plainly is one for protobuf where its spec is one, and says the same.
+// A request that is read plainly must be valid for protobuf if its spec is, with the same content.
 void ExpectPlainLikeProtobuf(const PlainArray& plain, const v1::ReduceArrayRequest& reference, bool legal) {
   ParsedArray parsed;
   const bool has_spec =
@@ -64,7 +64,7 @@ void ExpectLikeProtobuf(const std::string& bytes, const std::vector<std::size_t>
   if (plain.has_value()) ExpectPlainLikeProtobuf(*plain, reference, legal);
 }
 
-// Each a message of its own: protobuf merges what is concatenated.
+// Each is a message by itself: protobuf merges what is concatenated.
 std::vector<std::string> Fields() {
   v1::ReduceArrayRequest spec;
   *spec.mutable_spec() = Header({v1::OPERATOR_SUM, v1::OPERATOR_MIN}).header().spec();
@@ -84,7 +84,7 @@ std::vector<std::string> Fields() {
           std::string("\x12\x01\xff", 3),   // an id that is no text
           std::string("\x7a\x00", 2),       // empty data
           std::string("\xfa\x00\x01z", 4),  // data, its tag in more bytes than it needs
-          std::string("\x7a\x81\x00z", 4),  // likewise its length
+          std::string("\x7a\x81\x00z", 4),  // its length in more bytes than it needs
           std::string("\x98\x06\x01", 3),   // unknown fields
           std::string("\x9a\x06\x02\x7a\x00", 5),
           std::string("\x83\x01\x84\x01", 4)};  // and an unknown group
@@ -128,7 +128,7 @@ TEST(ArrayParserTest, TrailingDataAreReadInPlace) {
   }
 }
 
-// Protobuf takes five bytes for a length at most, and no length of 2 GiB and more.
+// Protobuf accepts at most five bytes for a length, and no length of 2 GiB or more.
 TEST(ArrayParserTest, LengthsThatAreLongerThanTheyLookAreRefused) {
   using std::string_literals::operator""s;
   const std::vector<std::string> legal = {"\x02"s, "\x82\x00"s, "\x82\x80\x80\x80\x00"s};
@@ -169,7 +169,7 @@ TEST(ArrayParserTest, PayloadsUpToTheLimit) {
   }
 }
 
-// So much comes before the data that they are not looked for: protobuf finds them.
+// So much comes before the data that the parser does not look for them: protobuf finds them.
 TEST(ArrayParserTest, WhatSurroundsTheDataIsLimitedToo) {
   constexpr std::size_t kTagsAndLengths = (1 + 3) + (1 + 1);  // of the id and of the data
   for (const bool is_behind : {false, true}) {
@@ -191,7 +191,7 @@ TEST(ArrayParserTest, WhatSurroundsTheDataIsLimitedToo) {
   }
 }
 
-// Which limit it is that a message exceeds. Whoever sends a whole payload must not look for the fault there.
+// Which limit a message exceeds. A client that sends a whole payload must not look for the mistake there.
 TEST(ArrayParserTest, NamesTheLimitThatIsExceeded) {
   const auto limit_of = [](std::uint64_t id_bytes, std::uint64_t data_bytes) {
     v1::ReduceArrayRequest request;

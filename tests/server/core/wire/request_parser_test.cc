@@ -30,7 +30,7 @@ std::string Flat(ByteSlices slices) {
   return flat;
 }
 
-// A parsed request as the message that it came from.
+// A parsed request as the message from which it came.
 v1::ReduceRequest Rebuild(const ParsedRequest<v1::ReduceHeader>& parsed) {
   v1::ReduceRequest request;
   if (const auto* header = std::get_if<v1::ReduceHeader>(&parsed)) *request.mutable_header() = *header;
@@ -51,7 +51,7 @@ bool MeanTheSame(Request a, Request b) {
   return MessageDifferencer::Equals(a, b);
 }
 
-// The parser must accept what protobuf accepts, with the same content, and refuse all else.
+// The parser must accept what protobuf accepts, with the same content, and reject everything else.
 void ExpectLikeProtobuf(const std::string& bytes, const std::vector<std::size_t>& cuts = {}) {
   v1::ReduceRequest reference;
   const bool legal =
@@ -112,7 +112,7 @@ TEST(RequestParserTest, EveryTruncationIsLikeProtobuf) {
   }
 }
 
-// Layouts that our client never writes, but which mean something to protobuf.
+// Layouts that our client never writes, but that mean something to protobuf.
 TEST(RequestParserTest, LegalLayoutsOfOtherWriters) {
   using std::string_literals::operator""s;
   const std::string chunk = Chunk("abcd", 4).SerializeAsString();
@@ -177,7 +177,7 @@ std::string Varint(std::size_t value) {
   return varint + static_cast<char>(value);
 }
 
-// The limit is on the payload; how it is framed makes no difference.
+// The limit is on the payload; its framing makes no difference.
 TEST(RequestParserTest, PayloadsUpToTheLimit) {
   for (const bool in_place : {true, false}) {
     for (const int beyond : {-1, 0, 1}) {
@@ -231,7 +231,7 @@ TEST(RequestParserTest, HeadersAndCommitsAreNoLargerThanWhatSurroundsData) {
   }
 }
 
-// Protobuf takes 30 times as long for a byte of unknown fields as the server for one of an array.
+// Protobuf takes 30 times as long for a byte of unknown fields as the server does for a byte of an array.
 TEST(RequestParserTest, RequestsOfStreamsHaveFewFields) {
   v1::ReduceRequest request;
   request.mutable_header()->set_request_id("r");
@@ -264,7 +264,7 @@ TEST(RequestParserTest, OtherRequestsAreParsedWhole) {
   EXPECT_EQ(kernels::ErrorReason(ParseWhole(Cut(large, {}), kMaxFields, &request)), "MESSAGE_TOO_LARGE");
 }
 
-// Else a call that takes no turns could keep the thread for milliseconds.
+// Otherwise a call that takes no turns could keep the thread busy for milliseconds.
 TEST(RequestParserTest, SmallRequestsAreSmall) {
   v1::GetArrayRequest request;
   request.set_token(std::string(kMaxSmallRequestBytes - 3, 'a'));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results of more segments than one message takes: each has its row and its errors, once and in its message.
+// Results of more segments than fit in one message: each has its row and its errors, once and in its message.
 #include "server/core/wire/segment_results.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(SegmentResultsTest, EveryRowAndErrorIsInItsMessage) {
   }
 }
 
-// What may wait for the client is counted by this.
+// This is used to count the bytes that may wait for the client.
 TEST(SegmentResultsTest, NoSegmentTakesMoreBytesThanWasSaid) {
   constexpr std::uint64_t kLast = std::uint64_t{1} << 63;
   constexpr std::uint64_t kRows = 1000;

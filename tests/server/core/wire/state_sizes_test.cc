@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many bytes a partial state has on the wire. Clients keep states, and send many of them to Merge: a
-// state that grows is a change that they feel (docs/adr/0080).
+// How many bytes a partial state has on the wire. Clients keep states, and send many of them to Merge: they
+// notice if a state grows (docs/adr/0080).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ using kernels::NodePosition;
 using kernels::PartialState;
 using kernels::ReductionPlan;
 
-// The state of elements from the first leaf behind 4,097 to 10^9 + 7. What the elements are does not matter:
-// states have the same size for all.
+// The state of elements from the first leaf after 4,097 to 10^9 + 7. The values of the elements do not
+// matter: states have the same size for all.
 PartialState LongRange(const ReductionPlan& plan) {
   constexpr std::uint64_t kEnd = 1'000'000'007;
   const std::uint64_t leaf = plan.leaf_elements();

@@ -17,7 +17,7 @@ using std::string_literals::operator""s;
 
 constexpr std::size_t kLimit = 1000;
 
-// More than kLimit for what is no MergeRequest.
+// More than kLimit for bytes that are not a MergeRequest.
 std::size_t Count(const std::string& bytes, std::size_t limit = kLimit) {
   return CountFields(bytes, *v1::MergeRequest::descriptor(), limit);
 }
@@ -66,14 +66,14 @@ TEST(WireGuardTest, CountsUnknownFields) {
   EXPECT_EQ(Count("\x9d\x06"s + "abcd" + "\x99\x06"s + "abcdefgh"), 2u);
 }
 
-// Protobuf makes an object of every field in a group that it does not know, of groups above all.
+// Protobuf makes an object of every field in an unknown group, above all of groups.
 TEST(WireGuardTest, CountsFieldsInUnknownGroups) {
   EXPECT_EQ(Count("\x83\x01\x84\x01"s), 1u);
   EXPECT_EQ(Count("\x83\x01\x08\x01\x08\x01\x84\x01\x18\x01"s), 4u);
   EXPECT_EQ(Count("\x83\x01"s + Repeated("\x0b\x0c"s, 10) + "\x84\x01"s), 11u);
   EXPECT_EQ(Count("\x83\x01"s + Repeated("\x0b\x0c"s, 5 * kLimit) + "\x84\x01"s), kLimit + 1);
   EXPECT_EQ(Count("\x12\x04\x83\x01\x84\x01"s), 2u) << "in a submessage";
-  // Bytes in a group are of no known field, even if the message has one of their number.
+  // Bytes in a group belong to no known field, even if the message has a field with their number.
   EXPECT_EQ(Count("\x83\x01\x12\x02\x12\x00\x84\x01"s), 2u);
 }
 
