@@ -202,7 +202,7 @@ std::vector<Forged> OfSubarrays() {
        "max_subarray_sum",
        kF32,
        2,
-       {Bits(kNan), Bits(kNan), Bits(kInfinity), Bits(1), 0, 2, 2, 0, 1},
+       {Bits(kNan), Bits(kNan), Bits(kInfinity), Bits(-kInfinity), 0, 2, 1, 1, 1},
        true},
       {"a part outside", "max_subarray_sum", kI32, 3, {5, 0, 5, 0, 5, 0, 5, 0, 0, 4, 3, 0, 1}},
   };
