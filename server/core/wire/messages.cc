@@ -122,7 +122,6 @@ absl::Status CheckAllKnown(const char* field, const google::protobuf::Message& m
 
 absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& spec) {
   if (absl::Status status = CheckAllKnown("spec", spec); !status.ok()) return status;
-  if (absl::Status status = CheckAllKnown("matrix_shape", spec.matrix_shape()); !status.ok()) return status;
   kernels::ReductionSpec result;
   if (absl::Status status = AddOperators(spec, &result); !status.ok()) return status;
   const absl::StatusOr<ElementLayout> layout =
@@ -151,6 +150,7 @@ absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::Ma
   const auto element_type = ElementTypeFromProto(type);
   if (!element_type.has_value()) return BadHeader("element_type", "is missing or unknown");
   if (shape == nullptr) return ElementLayout{.type = *element_type, .shape = {}};
+  if (absl::Status status = CheckAllKnown("matrix_shape", *shape); !status.ok()) return status;
   const auto in_range = [](std::uint32_t n) { return n >= 1 && n <= kernels::kMaxMatrixDimension; };
   if (!in_range(shape->rows()) || !in_range(shape->columns())) {
     return BadHeader("matrix_shape",

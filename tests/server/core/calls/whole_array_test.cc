@@ -137,6 +137,8 @@ TEST_F(WholeArrayTest, AnOptionOfALaterVersionIsRefused) {
   shape.set_columns(1);
   shape.GetReflection()->MutableUnknownFields(&shape)->AddVarint(99, 1);
   ExpectError(request, "BAD_HEADER");
+  // PutArray's header has no spec, but a shape.
+  EXPECT_EQ(kernels::ErrorReason(LayoutFromProto(v1::ELEMENT_TYPE_INT32, &shape).status()), "BAD_HEADER");
   spec.clear_matrix_shape();
   request.GetReflection()->MutableUnknownFields(&request)->AddVarint(99, 1);
   ExpectValue(request, 3);
