@@ -76,10 +76,10 @@ struct Spec {
   std::vector<std::string> operators = {};
   // Absent for an array of scalars.
   std::optional<MatrixShape> matrix_shape = std::nullopt;
-  // What happens if the exact integer value does not fit: true for two's complement in the element type,
-  // which sum, product, sum_of_squares and describe support; false for OUT_OF_RANGE, which is rejected for
-  // operators that always wrap: matrix_product and affine_compose over integers without a modulus; absent for
-  // the operator's default: OUT_OF_RANGE, except for those two.
+  // If the exact integer value does not fit, true computes in two's complement in the element type, which
+  // sum, product, sum_of_squares and describe support. False returns OUT_OF_RANGE; it is rejected for
+  // operators that always wrap: matrix_product and affine_compose over integers without a modulus. If absent,
+  // these two wrap, and all others return OUT_OF_RANGE.
   std::optional<bool> wrap_overflow = std::nullopt;
   // Float operators: treat NaN elements as if they were not there.
   bool ignore_nan = false;

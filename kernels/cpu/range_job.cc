@@ -33,7 +33,7 @@ void RangeJob::Plan(const ReductionPlan& reduction, std::uint64_t first_element,
   states_.resize(nodes_.size() * reduction.node_bytes());
 }
 
-// What is not divided is copied if it lies in several pieces: a leaf, and a task with large states.
+// Leaves and tasks with large states are not divided: if they lie in several pieces, they are copied.
 void RangeJob::AddNodes(NodePosition position, std::uint64_t bytes, PieceCursor& data) {
   const bool is_divisible = position.level > 0 && reduction_->node_bytes() <= kMaxDividedNodeBytes;
   if (!is_divisible || data.Contiguous() >= bytes) {

@@ -120,7 +120,7 @@ struct CountedSum {
 
 WARPFOLD_FN CountedSum operator+(CountedSum a, CountedSum b) { return {a.sum + b.sum, a.count + b.count}; }
 
-// What a lane adds up in its second sweep: the deviations from its center.
+// A lane adds up the deviations from its center in its second sweep.
 struct Deviations {
   double sum;
   double squares;

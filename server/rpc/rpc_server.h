@@ -37,7 +37,7 @@ struct RpcServerOptions {
   std::optional<TlsKeys> tls = {};  // for host:port; unix sockets are always plaintext
   bool allow_insecure = false;      // without keys, host:port may be reachable from other machines
   std::size_t max_connections = 0;  // 0: what the limit on open files leaves room for
-  // What other parts of the process may open later: connections must not take these.
+  // Other parts of the process may open this many later, so that connections must not take them.
   std::size_t other_descriptors = 0;
   // The most that gRPC may hold of what clients have sent; without it, as much as they like.
   std::optional<std::uint64_t> received_bytes = {};

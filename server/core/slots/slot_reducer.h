@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all reducers that use a shard's slots have in common: they start slots on adjacent ranges of an array,
+// All reducers that use a shard's slots have this in common: they start slots on adjacent ranges of an array,
 // and collect the results in the order of their starts, in whatever order the device finishes.
 //
 // Threads: only the shard's. After an error only Release and the destructor may follow.
