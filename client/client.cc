@@ -7,7 +7,6 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/calls/advice.h"
 #include "client/calls/argument_check.h"
 #include "client/calls/chunk_stream.h"
@@ -24,6 +23,7 @@
 #include "client/connections/target_names.h"
 #include "client/connections/targets.h"
 #include "proto/error_reasons.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -58,7 +58,7 @@ Client::~Client() = default;
 
 absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType type, std::uint64_t byte_count,
                                                const SliceSource& source, const CallOptions& options) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
@@ -86,7 +86,7 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
                                                   : ReduceInShares(job, shares, plan->streams);
   if (!proto.ok()) return proto.status();
   absl::StatusOr<Reduction> reduction = FromProto(*proto);
-  if (reduction.ok()) reduction->timings.total = absl::Now() - start;
+  if (reduction.ok()) reduction->timings.total = SteadyNow() - start;
   return reduction;
 }
 
@@ -144,17 +144,18 @@ absl::Status Client::CheckCallOfOneTarget(const CallOptions& options) const {
 absl::StatusOr<Reduction> Client::ReduceReference(const Spec& spec, ElementType type,
                                                   const ArrayReference& reference,
                                                   const CallOptions& options) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const auto once = [&](const Connection& connection, absl::Time deadline, const Interrupts& interrupts) {
-    return SendReference(*proto_spec, reference, options, connection, deadline, interrupts);
+    return SendReference(*proto_spec, ElementBytes(spec, type), reference, options, connection, deadline,
+                         interrupts);
   };
   const absl::StatusOr<v1::Reduction> proto = AskTheOne(*targets_, options_, options, once);
   if (!proto.ok()) return proto.status();
   absl::StatusOr<Reduction> reduction = FromProto(*proto);
-  if (reduction.ok()) reduction->timings.total = absl::Now() - start;
+  if (reduction.ok()) reduction->timings.total = SteadyNow() - start;
   return reduction;
 }
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/calls/argument_check.h"
 #include "client/calls/chunk_stream.h"
 #include "client/calls/merge.h"
@@ -19,6 +18,7 @@
 #include "client/connections/status.h"
 #include "client/connections/targets.h"
 #include "proto/error_reasons.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -125,11 +125,11 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
 
 absl::StatusOr<Reduction> Client::Merge(const Spec& spec, ElementType type,
                                         std::span<const PartialState> states, const CallOptions& options) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, false);
   if (!merged.ok()) return merged.status();
   absl::StatusOr<Reduction> reduction = FromProto(*merged);
-  if (reduction.ok()) reduction->timings.total = absl::Now() - start;
+  if (reduction.ok()) reduction->timings.total = SteadyNow() - start;
   return reduction;
 }
 

@@ -5,7 +5,6 @@
 // the time in which another one would respond.
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "client/calls/advice.h"
 #include "client/calls/raw_call.h"
 #include "client/calls/retry.h"
@@ -14,6 +13,7 @@
 #include "client/connections/status.h"
 #include "client/connections/targets.h"
 #include "grpc/health/v1/health.pb.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -86,7 +86,7 @@ absl::StatusOr<bool> Client::IsServing(const CallOptions& options) {
   const auto leaves = [&] { return serving.ok() ? !*serving : absl::IsUnavailable(serving.status()); };
   absl::Duration pause = kPauseOfLeaving;
   for (int again = 0; again < kAskedAgain && leaves(); ++again, pause *= 2) {
-    if (absl::Now() + pause >= deadline) break;
+    if (SteadyNow() + pause >= deadline) break;
     const absl::StatusOr<bool> later = AnyServes(*targets_, pause, deadline, interrupts);
     if (later.ok() || absl::IsCancelled(later.status())) serving = later;
   }

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/calls/argument_check.h"
 #include "client/calls/chunk_stream.h"
 #include "client/calls/retry.h"
@@ -18,6 +17,7 @@
 #include "client/connections/status.h"
 #include "client/connections/targets.h"
 #include "proto/error_reasons.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -72,7 +72,7 @@ absl::StatusOr<SegmentSummary> RunJob(const ReduceJob& job, std::size_t target, 
 }
 
 absl::StatusOr<SegmentSummary> Timed(absl::Time start, absl::StatusOr<SegmentSummary> summary) {
-  if (summary.ok()) summary->timings.total = absl::Now() - start;
+  if (summary.ok()) summary->timings.total = SteadyNow() - start;
   return summary;
 }
 
@@ -114,7 +114,7 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsSource(const Spec& spec, El
                                                             const SliceSource& source, const SegmentCut& cut,
                                                             const SegmentVisitor& visitor,
                                                             const CallOptions& options) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   if (!visitor) return BadHeader("there is no visitor");
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
@@ -150,7 +150,7 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec,
                                                                const SegmentCut& cut,
                                                                const SegmentVisitor& visitor,
                                                                const CallOptions& options) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   if (!visitor) return BadHeader("there is no visitor");
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);

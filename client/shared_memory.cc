@@ -15,12 +15,12 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/connections/patience.h"
 #include "client/connections/registrations.h"
 #include "client/connections/status.h"
 #include "proto/error_reasons.h"
+#include "proto/shared/steady_time.h"
 #include "proto/shared/system_memory.h"
 #include "warpfold/v1/memory.pb.h"
 
@@ -108,7 +108,7 @@ absl::StatusOr<MemoryConnection> MemoryConnection::Open(const std::string& path,
 
 absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count,
                                                         const CallOptions& options) const {
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const absl::Time deadline = SteadyNow() + options.timeout;
   if (byte_count == 0) return BadMemory("byte_count must be at least 1");
   if (byte_count > AvailableMemory()) return NoMemory(byte_count);
   const int memfd = memfd_create("warpfold", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -121,7 +121,7 @@ absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count
   // This also happens if keep_going throws.
   absl::Cleanup unmaps = [address, byte_count] { munmap(address, byte_count); };
   CallOptions rest = options;
-  rest.timeout = deadline - absl::Now();
+  rest.timeout = deadline - SteadyNow();
   absl::StatusOr<RegisteredMemory> registered = Register(memfd, byte_count, rest);
   if (!registered.ok()) return registered.status();
   std::move(unmaps).Cancel();

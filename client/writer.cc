@@ -10,6 +10,7 @@
 #include "client/calls/translate.h"
 #include "client/calls/writer_state.h"
 #include "client/connections/status.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -33,7 +34,7 @@ absl::Status Writer::State::Open(const v1::ReduceHeader& header) {
   return retry.Run([&](Attempt&) {
     stream.emplace(retry.connection(), deadline, retry.interrupts(), options, header, /*array=*/"",
                    RawCall::Load::kArrayOnce);
-    sent = absl::Now();
+    sent = SteadyNow();
     // Even if the server is not asked, the header is at least on its way.
     if (stream->AwaitAdmission() && stream->Flush()) return absl::OkStatus();
     const absl::Status status = stream->Finish().status();
@@ -46,7 +47,7 @@ void Writer::State::SendChunk() {
   if (chunk_bytes == 0 || outcome.has_value()) return;
   const std::size_t size = std::exchange(chunk_bytes, 0);
   if (!Run([&] { return stream->Send(SliceOf(std::move(chunk), size)); })) Finish();
-  sent = absl::Now();
+  sent = SteadyNow();
 }
 
 void Writer::State::Finish() {
@@ -55,7 +56,7 @@ void Writer::State::Finish() {
     return stream->Finish();
   });
   outcome = proto.ok() ? FromProto(*proto) : proto.status();
-  if (outcome->ok()) (*outcome)->timings.total = absl::Now() - start;
+  if (outcome->ok()) (*outcome)->timings.total = SteadyNow() - start;
 }
 
 absl::Status Writer::State::status() const {
@@ -77,7 +78,7 @@ absl::Status Writer::Write(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(size);
     if (state_->chunk_bytes == kChunkBytes) state_->SendChunk();
   }
-  if (absl::Now() - state_->sent >= kLongestGathering) state_->SendChunk();
+  if (SteadyNow() - state_->sent >= kLongestGathering) state_->SendChunk();
   // While pieces are gathered, nothing is sent that would show this. The call ends by itself at about this
   // time.
   if (state_->IsOverdue()) AwaitEnd(kLongestWaitForEnd);

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "proto/shared/steady_time.h"
 #include "proto/shared/system_memory.h"
 #include "server/admin/admin.h"
 #include "server/core/calls/service.h"
@@ -206,7 +207,7 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   const absl::StatusOr<MemoryBudget> memory = CheckMemory(flags, **backend);
   if (!memory.ok()) return Refuse(end, kBadFlags, memory.status().message());
   OpenReceiving(**backend);
-  Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
+  Service service(**backend, LimitsOf(flags, **backend), SteadyNow);
   AllowFile allow_file(flags.allow, service.access);
   if (absl::Status status = allow_file.Load(); !status.ok()) return Refuse(end, kBadFlags, status.message());
   CallLog call_log(service.clock);
@@ -232,18 +233,18 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   end.Watch([&] {
     if ((*server)->faulted()) EndAfterFault(**server, memory_socket->get());
   });
-  // This comes before the pages read anything: if there is no thread for it, what they read is destroyed
-  // before they are.
+  // Threads come before the pages read anything: if there is none left, what they read is destroyed before
+  // they are.
   std::optional<PeriodicThread> file_watcher;
   if (tls->has_value() || !flags.allow.empty()) {
     file_watcher.emplace([&] { ReloadChangedFiles(**server, tls_renewal, allow_file, service.clock()); });
   }
+  std::optional<Upkeep> upkeep(std::in_place, call_log, *memory, service.clock);
   if (*admin != nullptr) {
     absl::Status attached =
         (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket->get(), tls_renewal, allow_file));
     if (!attached.ok()) return Refuse(end, kNotThere, absl::StrCat("--admin_listen: ", attached.message()));
   }
-  std::optional<Upkeep> upkeep(std::in_place, call_log, *memory, service.clock);
   SayReady(output, **server, admin->get(), service, *memory);
   Serve(end, flags, **server, call_log, upkeep);
   admin->reset();          // before what the pages read

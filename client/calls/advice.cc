@@ -6,12 +6,12 @@
 #include <optional>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "client/calls/answer_check.h"
 #include "client/calls/array_stream.h"
 #include "client/calls/chunk_stream.h"
 #include "client/calls/raw_call.h"
 #include "client/calls/side_by_side.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -29,7 +29,7 @@ constexpr std::uint64_t kMaxAdvisedChunkBytes = std::uint64_t{2} << 20;
 constexpr std::uint32_t kMaxAdvisedStreams = 64;
 
 void AskForAdvice(Targets& targets, std::size_t target, absl::Time deadline, const Interrupts& interrupts) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (now >= deadline) return;
   const Targets::Lease lease = targets.Take(target, now);
   const auto info = AskServerInfo(lease.connection(), std::min(deadline, now + kQuestionTimeout), interrupts);
@@ -45,7 +45,7 @@ void AskForAdvice(Targets& targets, std::size_t target, absl::Time deadline, con
 std::vector<std::size_t> WithoutAdvice(const Targets& targets) {
   std::vector<std::size_t> without;
   for (std::size_t target = 0; target < targets.count(); ++target) {
-    if (targets.advice(target).has_value() || targets.IsLeftOut(target, absl::Now())) continue;
+    if (targets.advice(target).has_value() || targets.IsLeftOut(target, SteadyNow())) continue;
     without.push_back(target);
   }
   return without;

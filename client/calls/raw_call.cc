@@ -8,12 +8,12 @@
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "client/calls/wire.h"
 #include "client/connections/status.h"
 #include "client/connections/target_load.h"
 #include "proto/error_reasons.h"
 #include "proto/metadata.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -31,7 +31,7 @@ RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Loa
     : scope_(scope),
       on_message_(std::move(on_message)),
       queue_(scope.queues().Take()),
-      too_late_(absl::Now() >= scope.end()),
+      too_late_(SteadyNow() >= scope.end()),
       load_(load),
       asks_first_(AsksFirst(scope.target_load(), load)) {
   if (too_late_) return;
@@ -80,13 +80,13 @@ bool RawCall::AwaitAdmission() {
   if (!asks_first_) return true;
   // The wait is for the server, not for a connection.
   if (!Await(write_)) return false;
-  const absl::Time end = absl::Now() + kLongestWaitForAdmission;
+  const absl::Time end = SteadyNow() + kLongestWaitForAdmission;
   void* tag = nullptr;
   bool ok = false;
   // A rejection ends the call before a message comes.
   while (!admitted_ && read_.pending && Next(&tag, &ok, end)) Complete(tag, ok);
   if (!read_.pending) return false;
-  if (!admitted_) scope_.target_load().HeardNothing(absl::Now());
+  if (!admitted_) scope_.target_load().HeardNothing(SteadyNow());
   TakePlace();
   return true;
 }
@@ -108,20 +108,20 @@ void RawCall::WritesDone() {
 
 bool RawCall::AwaitEnd(absl::Duration timeout) {
   // gRPC treats a time before 1970 as never.
-  const absl::Time end = absl::Now() + std::max(timeout, absl::ZeroDuration());
+  const absl::Time end = SteadyNow() + std::max(timeout, absl::ZeroDuration());
   void* tag = nullptr;
   bool ok = false;
   while (read_.pending && Next(&tag, &ok, end)) Complete(tag, ok);
   return !read_.pending;
 }
 
-absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
+absl::Status RawCall::Finish(grpc::ByteBuffer* response, absl::Duration awake) {
   if (too_late_) {
     finished_ = true;
     return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
                      "the deadline passed before the call began");
   }
-  if (wait == Wait::kAwakeFirst) polls_until_ = absl::Now() + kPollTime;
+  if (awake > absl::ZeroDuration()) polls_until_ = SteadyNow() + awake;
   Await(write_);
   Await(writes_done_);
   Await(read_);
@@ -139,13 +139,13 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
     return absl::InternalError("the server answered OK without a message");
   response->Swap(&response_);
   absl::Status answer = FromGrpc(status_);
-  if (IsBusy(answer)) scope_.target_load().Refused(absl::Now());
+  if (IsBusy(answer)) scope_.target_load().Refused(SteadyNow());
   return answer;
 }
 
 bool RawCall::AsksFirst(const TargetLoad& target_load, Load load) {
   if (load == Load::kSmall) return false;
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   return load == Load::kArrayOnce ? target_load.MayAsk(now) : target_load.AsksFirst(now);
 }
 
@@ -197,7 +197,7 @@ bool RawCall::Await(const Operation& operation) {
 bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
   if (Poll(tag, ok)) return true;
   const bool sends = write_.pending || writes_done_.pending;
-  const absl::Time blocked_since = sends ? absl::Now() : absl::InfiniteFuture();
+  const absl::Time blocked_since = sends ? SteadyNow() : absl::InfiniteFuture();
   while (true) {
     const absl::Time until = std::min(scope_.AskWhetherToGoOn(blocked_since), end);
     switch (AwaitEvent(*queue_, tag, ok, until)) {
@@ -206,27 +206,27 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
         return true;
       case Waited::kTimeout:
         cannot_wait_since_ = absl::InfiniteFuture();
-        if (until == end) return false;  // even if somebody has set the clock back meanwhile
+        if (until == end) return false;
         break;
       case Waited::kFailed:
         polls_until_ = absl::InfinitePast();  // polling needs a descriptor, too
         CouldNotWait();
         break;
     }
-    if (absl::Now() >= end) return false;
+    if (SteadyNow() >= end) return false;
   }
 }
 
 void RawCall::CouldNotWait() {
-  cannot_wait_since_ = std::min(cannot_wait_since_, absl::Now());
-  if (could_not_wait_ || absl::Now() - cannot_wait_since_ < kLongestWithoutDescriptor) return;
+  cannot_wait_since_ = std::min(cannot_wait_since_, SteadyNow());
+  if (could_not_wait_ || SteadyNow() - cannot_wait_since_ < kLongestWithoutDescriptor) return;
   could_not_wait_ = true;
   scope_.Cancel();  // gRPC reports the end of the call without a wait
 }
 
 // Other threads that have work for this processor can use it between two polls.
 bool RawCall::Poll(void** tag, bool* ok) {
-  while (absl::Now() < polls_until_) {
+  while (SteadyNow() < polls_until_) {
     const auto event = queue_->AsyncNext(tag, ok, kAtOnce);
     if (event == grpc::CompletionQueue::GOT_EVENT) return true;
     std::this_thread::yield();
@@ -235,11 +235,11 @@ bool RawCall::Poll(void** tag, bool* ok) {
 }
 
 absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
-                       google::protobuf::MessageLite& response, RawCall::Wait wait) {
+                       google::protobuf::MessageLite& response, absl::Duration awake) {
   RawCall call(scope, method);
   call.WriteLast(Serialize(request));
   grpc::ByteBuffer buffer;
-  if (absl::Status status = call.Finish(&buffer, wait); !status.ok()) return status;
+  if (absl::Status status = call.Finish(&buffer, awake); !status.ok()) return status;
   return ParseAnswer(std::move(buffer), response);
 }
 

@@ -29,12 +29,6 @@ class RawCall {
   // whose array cannot be sent again always does.
   enum class Load { kSmall, kArray, kArrayOnce };
 
-  // How a thread waits for the end of a call. A thread that sleeps for a millisecond wakes up late, by tens
-  // of microseconds and more on a virtual machine, so for a response that comes that soon it pays to stay
-  // awake for kPollTime first, as CUDA's own waits do (docs/adr/0116).
-  enum class Wait { kAsleep, kAwakeFirst };
-  static constexpr absl::Duration kPollTime = absl::Milliseconds(3);
-
   // Prepares the call, which starts with the first message. `scope` must outlive it. Without `on_message` the
   // server sends one message, the response; a second one is INTERNAL. A call whose deadline has passed is
   // over before it starts, with DEADLINE_EXCEEDED: gRPC would send it all the same if there is a connection,
@@ -73,7 +67,10 @@ class RawCall {
   // Waits for the end of the call. *response is the server's message if the status is OK, unless there is an
   // on_message, which has taken them all. CANCELLED, whatever the server responds, if keep_going said so: it
   // is not called any more. Call once.
-  absl::Status Finish(grpc::ByteBuffer* response, Wait wait = Wait::kAsleep);
+  //
+  // For `awake` the thread does not sleep while it waits, as CUDA's own waits do not: a thread that sleeps
+  // for a millisecond wakes up late, by tens of microseconds and more on a virtual machine (docs/adr/0116).
+  absl::Status Finish(grpc::ByteBuffer* response, absl::Duration awake = absl::ZeroDuration());
 
  private:
   // An operation that gRPC is asked to do; its address is the tag.
@@ -97,7 +94,7 @@ class RawCall {
   void LeavePlace();
   // The next event; false if there is none before `end`.
   bool Next(void** tag, bool* ok, absl::Time end = absl::InfiniteFuture());
-  // The next event if it comes within kPollTime of the first poll.
+  // The next event if it comes before polls_until_.
   bool Poll(void** tag, bool* ok);
   // gRPC could not wait for an event: gives the call up if this lasts too long.
   void CouldNotWait();
@@ -135,6 +132,6 @@ class RawCall {
 
 // One message each way, on a raw call. *response is the response if the status is OK.
 absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
-                       google::protobuf::MessageLite& response, RawCall::Wait wait = RawCall::Wait::kAsleep);
+                       google::protobuf::MessageLite& response, absl::Duration awake = absl::ZeroDuration());
 
 }  // namespace warpfold

@@ -12,6 +12,7 @@
 #include "client/calls/raw_call.h"
 #include "client/calls/wire.h"
 #include "client/connections/status.h"
+#include "proto/time_awake.h"
 #include "warpfold/v1/arrays.pb.h"
 
 namespace warpfold {
@@ -87,9 +88,10 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   return array;
 }
 
-absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const ArrayReference& reference,
-                                            const CallOptions& options, const Connection& connection,
-                                            absl::Time deadline, const Interrupts& interrupts) {
+absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, std::uint64_t element_bytes,
+                                            const ArrayReference& reference, const CallOptions& options,
+                                            const Connection& connection, absl::Time deadline,
+                                            const Interrupts& interrupts) {
   v1::ReduceRequest request;
   v1::ReduceHeader& header = *request.mutable_header();
   *header.mutable_spec() = spec;
@@ -99,11 +101,11 @@ absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const
   header.mutable_reference()->set_element_count(reference.element_count);
   CallScope scope(connection, deadline, interrupts);
   v1::ReduceResponse response;
-  if (absl::Status status = CallUnary(scope, kReduceMethod, request, response, RawCall::Wait::kAwakeFirst);
-      !status.ok()) {
-    return status;
-  }
-  absl::Status status = CheckReduction(spec, {0, reference.element_count}, false, response.reduction());
+  const std::uint64_t array_bytes = reference.element_count * element_bytes;
+  absl::Status status =
+      CallUnary(scope, kReduceMethod, request, response, absl::FromChrono(TimeAwake(array_bytes)));
+  if (!status.ok()) return status;
+  status = CheckReduction(spec, {0, reference.element_count}, false, response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
 }

@@ -4,6 +4,7 @@
 // The calls behind Client::PutBytes, GetArray, ListArrays, DeleteArray and ReduceReference. Internal.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,10 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
                                         const Connection& connection, const Interrupts& interrupts,
                                         bool* took_data);
 
-absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const ArrayReference& reference,
-                                            const CallOptions& options, const Connection& connection,
-                                            absl::Time deadline, const Interrupts& interrupts);
+absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, std::uint64_t element_bytes,
+                                            const ArrayReference& reference, const CallOptions& options,
+                                            const Connection& connection, absl::Time deadline,
+                                            const Interrupts& interrupts);
 
 absl::StatusOr<std::vector<ResidentArray>> AskForArrays(const std::string& owner,
                                                         const Connection& connection, absl::Time deadline,

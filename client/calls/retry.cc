@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/random/random.h"
-#include "absl/time/clock.h"
 #include "client/connections/status.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -85,13 +85,13 @@ RetryLoop::RetryLoop(Targets& targets, std::size_t preferred, const ClientOption
       deadline_(deadline),
       interrupts_(std::move(interrupts)),
       policy_(options, deadline),
-      lease_(targets.Take(preferred, absl::Now())) {
+      lease_(targets.Take(preferred, SteadyNow())) {
   AwaitRest();
 }
 
 void RetryLoop::AwaitRest() {
   const absl::Time end = targets_.RestsUntil(lease_);
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (end > now && end < deadline_) Pause(std::min(end - now, kLongestRest * 2));
 }
 
@@ -99,10 +99,9 @@ void RetryLoop::Pause(absl::Duration pause) {
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any never;
-  // This uses a clock that nobody can set.
-  const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause);
+  const absl::Time end = SteadyNow() + pause;
   while (!interrupts_.stop.stop_requested()) {
-    const absl::Duration left = absl::FromChrono(end - std::chrono::steady_clock::now());
+    const absl::Duration left = end - SteadyNow();
     if (left <= absl::ZeroDuration()) return;
     if (interrupts_.keep_going && !interrupts_.keep_going()) return Cancel();
     const absl::Duration turn = interrupts_.keep_going ? std::min(left, kAskedEvery) : left;
@@ -123,7 +122,7 @@ void RetryLoop::NoteFailed() {
 }
 
 bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   Attempt attempt = failed;
   // The end of an array frees no other place.
   attempt.patient |= LacksPlaceForArray(status) && lease_.connection().target_load().HasPlaces();
@@ -157,7 +156,7 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   } else if (waits && !lease_.connection().PauseAndConnect(*pause, deadline_, interrupts_)) {
     Cancel();
   }
-  began_ = absl::Now();
+  began_ = SteadyNow();
   if (began_ >= deadline_ && !interrupts_.stop.stop_requested()) return false;
   // This also applies after an interrupt: an attempt that starts cancelled reports this, while `status` is
   // still the old failure.

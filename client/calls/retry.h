@@ -15,6 +15,7 @@
 #include "client/connections/connection.h"
 #include "client/connections/targets.h"
 #include "client/options.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 
@@ -113,7 +114,7 @@ class RetryLoop {
   Targets::Lease lease_;
   Targets::Failed failed_;          // since all of them have had their turn
   bool drained_ = false;            // the server of the last attempt
-  absl::Time began_ = absl::Now();  // the attempt
+  absl::Time began_ = SteadyNow();  // the attempt
 };
 
 }  // namespace warpfold

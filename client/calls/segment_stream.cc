@@ -13,6 +13,7 @@
 #include "client/calls/wire.h"
 #include "client/connections/status.h"
 #include "proto/crc32c.h"
+#include "proto/time_awake.h"
 
 namespace warpfold {
 namespace {
@@ -120,10 +121,10 @@ class SegmentStream {
     return Write(Serialize(request));
   }
 
-  absl::StatusOr<SegmentSummary> Finish(RawCall::Wait wait) {
+  absl::StatusOr<SegmentSummary> Finish(absl::Duration awake) {
     if (!sent_last_) call_.WritesDone();
     grpc::ByteBuffer ignored;
-    const absl::Status status = call_.Finish(&ignored, wait);
+    const absl::Status status = call_.Finish(&ignored, awake);
     if (!answer_status_.ok()) return answer_status_;
     if (!status.ok()) return BlameSource(status, job_.source);
     return answer_.Finish();
@@ -303,7 +304,7 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
                        (cut.length != 0 ? stream.SendBytes(0, job.element_count * job.element_bytes)
                                         : SendRagged(job, cut.lengths, stream));
   if (goes_on) stream.SendCommit(SegmentCount(job.element_count, cut));
-  absl::StatusOr<SegmentSummary> summary = stream.Finish(RawCall::Wait::kAsleep);
+  absl::StatusOr<SegmentSummary> summary = stream.Finish(absl::ZeroDuration());
   attempt->took_data = stream.took_data();
   attempt->delivered = stream.delivered();
   return summary;
@@ -323,7 +324,8 @@ absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const
   for (std::size_t at = 0; goes_on && at < cut.lengths.size(); at += kLengthsAtOnce) {
     goes_on = stream.SendLengths(cut.lengths.subspan(at, std::min(kLengthsAtOnce, cut.lengths.size() - at)));
   }
-  absl::StatusOr<SegmentSummary> summary = stream.Finish(RawCall::Wait::kAwakeFirst);
+  const std::uint64_t array_bytes = job.element_count * job.element_bytes;
+  absl::StatusOr<SegmentSummary> summary = stream.Finish(absl::FromChrono(TimeAwake(array_bytes)));
   attempt->delivered = stream.delivered();
   return summary;
 }

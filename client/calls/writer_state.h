@@ -4,7 +4,6 @@
 // The state of a Writer. Internal.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "client/connections/status.h"
 #include "client/connections/targets.h"
 #include "client/writer.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 
@@ -34,10 +34,8 @@ struct Writer::State {
   // Commits if nothing failed; sets outcome.
   void Finish();
 
-  // Whether the call's time is over, by a clock that nobody can set, as in gRPC.
-  bool IsOverdue() const {
-    return absl::FromChrono(std::chrono::steady_clock::now() - steady_start) >= deadline - start;
-  }
+  // Whether the call's time is over.
+  bool IsOverdue() const { return SteadyNow() >= deadline; }
 
   // Runs a function that may call one of the caller's callbacks. If that throws, the call is over.
   template <typename Step>
@@ -53,8 +51,7 @@ struct Writer::State {
   // What Write and Flush return.
   absl::Status status() const;
 
-  const absl::Time start = absl::Now();
-  const std::chrono::steady_clock::time_point steady_start = std::chrono::steady_clock::now();
+  const absl::Time start = SteadyNow();
   const CallOptions options;
   const absl::Time deadline;
   const std::uint64_t element_bytes;

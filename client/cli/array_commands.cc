@@ -12,6 +12,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/render.h"
 #include "client/client.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -65,7 +66,7 @@ int RunArrays(const Server& server, const ArraysFlags& flags) {
 }
 
 int RunDelete(const Server& server, const DeleteFlags& flags) {
-  const DeadlineGuard guard(absl::Now() + kArraysTimeout);
+  const DeadlineGuard guard(SteadyNow() + kArraysTimeout);
   Client client(server.targets, {.credentials = server.credentials});
   const absl::Status status =
       client.DeleteArray(absl::HexStringToBytes(flags.array), {.timeout = kArraysTimeout});

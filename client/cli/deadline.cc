@@ -27,7 +27,7 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
 
 DeadlineGuard::DeadlineGuard(absl::Time deadline, int exit_code)
     : thread_([this, deadline, exit_code] {
-        if (!over_.WaitForNotificationWithDeadline(deadline + kGrace)) EndProcess(exit_code);
+        if (!over_.WaitForNotificationWithTimeout(TimeLeft(deadline) + kGrace)) EndProcess(exit_code);
       }) {}
 
 }  // namespace warpfold::cli

@@ -7,14 +7,14 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cli/flags.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 
 // The part of it that is left for a call that begins now.
-inline absl::Duration TimeLeft(absl::Time deadline) { return deadline - absl::Now(); }
+inline absl::Duration TimeLeft(absl::Time deadline) { return deadline - SteadyNow(); }
 
 // Ends the process with DEADLINE_EXCEEDED, and this exit code, if the command still runs 5 s after its
 // deadline. Calls and input end with the deadline by themselves, or 3 s later (CallOptions::timeout). A

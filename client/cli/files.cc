@@ -9,8 +9,8 @@
 #include <stop_token>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "client/cli/unpacker.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -102,7 +102,7 @@ Doubtful CheckArchives(const FilesInput& files, absl::Time deadline, const std::
 
 Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, const FilesInput& files,
                     const CallOptions& options) {
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const absl::Time deadline = SteadyNow() + options.timeout;
   // Stored members are checked at the same time as they are sent, which reads them, too.
   std::stop_source stop;
   std::future<Doubtful> checked = std::async(std::launch::async, [&files, deadline, &stop] {

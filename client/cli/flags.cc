@@ -21,6 +21,7 @@
 #include "client/cli/validators.h"
 #include "client/connections/target_names.h"
 #include "proto/shared/command_line.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -103,7 +104,7 @@ void TakeTargetOfEnvironment(const CLI::App& app, ServerFlags& flags) {
 
 void AddTimeout(CLI::App& app, absl::Time& deadline) {
   app.add_option_function<double>(
-         "--timeout", [&deadline](double seconds) { deadline = absl::Now() + absl::Seconds(seconds); },
+         "--timeout", [&deadline](double seconds) { deadline = SteadyNow() + absl::Seconds(seconds); },
          absl::StrCat("Give up so many seconds after the start, reading the input included; ",
                       absl::ToInt64Seconds(kDefaultTimeout), " unless given"))
       ->option_text("SECONDS")
@@ -243,7 +244,7 @@ int Explain(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream complaint;
   const bool is_answer = app.exit(error, out, complaint) == 0;  // --help, --version
   if (is_answer) return PrintAnswer(out.str());
-  const DeadlineGuard guard(absl::Now(), kExitUsage);
+  const DeadlineGuard guard(SteadyNow(), kExitUsage);
   for (const absl::string_view line : absl::StrSplit(complaint.str(), '\n', absl::SkipEmpty())) {
     std::cerr << Printable(SayTakesNoValue(std::string(line))) << "\n";
   }

@@ -10,11 +10,11 @@
 #include <variant>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/array.h"
 #include "client/cli/bench/flags.h"
 #include "client/options.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 
@@ -29,7 +29,7 @@ struct ReduceFlags {
   Spec spec;
   std::optional<ElementType> type;  // --dtype
   // The deadline of the whole command, which begins when its flags are read.
-  absl::Time deadline = absl::Now() + kDefaultTimeout;
+  absl::Time deadline = SteadyNow() + kDefaultTimeout;
   // As in CallOptions.
   int streams = 0;
   bool checksum = false;
@@ -57,7 +57,7 @@ struct PutFlags {
   std::optional<MatrixShape> matrix_shape;
   std::string owner;
   absl::Duration time_to_live;                          // zero: the server's default
-  absl::Time deadline = absl::Now() + kDefaultTimeout;  // as ReduceFlags'
+  absl::Time deadline = SteadyNow() + kDefaultTimeout;  // as ReduceFlags'
   bool json = false;
 };
 

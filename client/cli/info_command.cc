@@ -5,6 +5,7 @@
 #include "client/cli/output.h"
 #include "client/cli/render.h"
 #include "client/client.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -15,7 +16,7 @@ constexpr absl::Duration kInfoTimeout = absl::Seconds(5);
 }  // namespace
 
 int RunInfo(const Server& server, const InfoFlags& flags) {
-  const DeadlineGuard guard(absl::Now() + kInfoTimeout);
+  const DeadlineGuard guard(SteadyNow() + kInfoTimeout);
   Client client(server.targets, {.credentials = server.credentials});
   const absl::StatusOr<v1::GetServerInfoResponse> info = client.GetServerInfo({.timeout = kInfoTimeout});
   if (!info.ok()) return ReportCallError(info.status());
@@ -23,7 +24,7 @@ int RunInfo(const Server& server, const InfoFlags& flags) {
 }
 
 int RunHealth(const Server& server) {
-  const DeadlineGuard guard(absl::Now() + kInfoTimeout);
+  const DeadlineGuard guard(SteadyNow() + kInfoTimeout);
   Client client(server.targets, {.credentials = server.credentials});
   const absl::StatusOr<bool> serving = client.IsServing({.timeout = kInfoTimeout});
   if (!serving.ok()) return ReportCallError(serving.status());

@@ -14,6 +14,7 @@
 #include "client/cli/output.h"
 #include "client/cli/server.h"
 #include "client/tune_grpc.h"
+#include "proto/shared/steady_time.h"
 #include "proto/standard_descriptors.h"
 
 namespace warpfold::cli {
@@ -39,7 +40,7 @@ int Perform(int argc, const char* const* argv) {
   if (!std::holds_alternative<BenchSinkFlags>(command_line.command)) TuneGrpc();
   const absl::StatusOr<Server> server = FindServer(command_line.server);
   if (!server.ok()) {
-    const DeadlineGuard guard(absl::Now(), kExitUsage);
+    const DeadlineGuard guard(SteadyNow(), kExitUsage);
     return ReportInputError("--tls_*", server.status());
   }
   return std::visit(Run{*server}, command_line.command);

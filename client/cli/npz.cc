@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "client/cli/refuse.h"
 #include "client/cli/zip_directory.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -88,7 +88,7 @@ absl::Status NpzMember::CheckStored(absl::Time deadline, const std::stop_token& 
   uLong crc = crc32_z(0, nullptr, 0);
   for (std::size_t at = 0; at < bytes.size(); at += kCheckedAtOnce) {
     if (stop.stop_requested()) return absl::CancelledError();
-    if (absl::Now() >= deadline) return absl::DeadlineExceededError("a member's checksum is not known yet");
+    if (SteadyNow() >= deadline) return absl::DeadlineExceededError("a member's checksum is not known yet");
     const auto part = bytes.subspan(at, std::min(kCheckedAtOnce, bytes.size() - at));
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());
   }

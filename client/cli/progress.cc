@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "client/cli/output.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -41,7 +42,7 @@ void Progress::Add(std::uint64_t bytes) {
   if (!visible_ && !lines_) return;
   absl::MutexLock lock(&mutex_);
   bytes_ += bytes;
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (now - drawn_ < (lines_ ? kLineEvery : kDrawEvery)) return;
   drawn_ = now;
   const std::string line = ProgressLine(bytes_, total_, now - start_);

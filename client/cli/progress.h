@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 
@@ -34,7 +35,7 @@ class Progress {
   const std::optional<std::uint64_t> total_;
   const bool visible_;
   const bool lines_;  // if there is no bar
-  const absl::Time start_ = absl::Now();
+  const absl::Time start_ = SteadyNow();
   absl::Mutex mutex_;
   std::uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time drawn_ ABSL_GUARDED_BY(mutex_) = start_;

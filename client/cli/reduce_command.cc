@@ -16,6 +16,7 @@
 #include "client/cli/standard_input.h"
 #include "client/cli/stream_check.h"
 #include "client/client.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -26,7 +27,7 @@ constexpr absl::Duration kTurn = absl::Milliseconds(10);
 // Sends standard input while reading it.
 Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input,
                             const CallOptions& options) {
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const absl::Time deadline = SteadyNow() + options.timeout;
   absl::StatusOr<Writer> writer = client.OpenWriter(spec, input.type, options);
   if (!writer.ok()) return {absl::OkStatus(), writer.status()};
   StreamCheck check(std::get<StreamInput>(input.source), ElementBytes(spec, input.type));

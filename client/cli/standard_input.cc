@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "client/cli/deadline.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -28,7 +29,7 @@ bool AwaitStandardInput(absl::Duration timeout) {
 absl::StatusOr<std::size_t> ReadStandardInput(std::span<std::byte> buffer, absl::Time deadline) {
   while (true) {
     while (!AwaitStandardInput(std::clamp(TimeLeft(deadline), absl::ZeroDuration(), kLongestWait))) {
-      if (absl::Now() >= deadline) return absl::DeadlineExceededError("nothing came through standard input");
+      if (SteadyNow() >= deadline) return absl::DeadlineExceededError("nothing came through standard input");
     }
     const ssize_t size = read(STDIN_FILENO, buffer.data(), buffer.size());
     if (size >= 0) return static_cast<std::size_t>(size);

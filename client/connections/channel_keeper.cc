@@ -10,9 +10,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/connections/queue_pool.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -60,9 +60,9 @@ class Keeper {
     std::vector<Kept> kept;
     while (TakeNew(kept)) {
       // gRPC goes on connecting only while a thread waits for a change of the channel.
-      const absl::Time next = absl::Now() + kLookedAtEvery;
+      const absl::Time next = SteadyNow() + kLookedAtEvery;
       for (const Kept& each : kept) {
-        each.channel->NotifyOnStateChange(GRPC_CHANNEL_CONNECTING, absl::ToChronoTime(next), &queue, nullptr);
+        each.channel->NotifyOnStateChange(GRPC_CHANNEL_CONNECTING, ToSystemTime(next), &queue, nullptr);
       }
       for (std::size_t left = kept.size(); left > 0;) {
         void* tag = nullptr;

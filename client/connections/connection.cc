@@ -10,10 +10,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "client/connections/channel_keeper.h"
 #include "client/connections/target_names.h"
 #include "proto/metadata.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -88,7 +88,7 @@ Interrupts InterruptsOf(const CallOptions& options) {
   return {options.stop, options.keep_going, options.traceparent, options.tracestate};
 }
 
-absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
+absl::Time DeadlineOf(const CallOptions& options) { return SteadyNow() + options.timeout; }
 
 Connection::Connection(const std::string& target, const ClientOptions& options,
                        std::shared_ptr<TargetLoad> target_load)
@@ -111,12 +111,11 @@ bool Connection::AwaitsFirstWords() const {
 
 bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
                                  const Interrupts& interrupts) const {
-  // This uses a clock that nobody can set.
-  const auto start = std::chrono::steady_clock::now();
-  const auto since_start = [start] { return absl::FromChrono(std::chrono::steady_clock::now() - start); };
+  const absl::Time start = SteadyNow();
+  const auto since_start = [start] { return SteadyNow() - start; };
   const auto pauses = [&] {
     if (since_start() < pause) return true;
-    return since_start() < pause + kConnectsWithin && absl::Now() < deadline && AwaitsFirstWords();
+    return since_start() < pause + kConnectsWithin && SteadyNow() < deadline && AwaitsFirstWords();
   };
   bool asked_to_connect = false;
   absl::Duration asked_next = absl::ZeroDuration();
@@ -136,7 +135,7 @@ bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
     }
     const absl::Duration left = pause - since_start();
     const bool ends_soon = left > absl::ZeroDuration() && left < kStopCheckedEvery;
-    AwaitChange(state, absl::Now() + (ends_soon ? left : kStopCheckedEvery));
+    AwaitChange(state, SteadyNow() + (ends_soon ? left : kStopCheckedEvery));
   }
   return true;
 }
@@ -144,7 +143,7 @@ bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
 // gRPC's WaitForStateChange does not take the event if it cannot wait, and aborts when the event comes later.
 void Connection::AwaitChange(grpc_connectivity_state state, absl::Time until) const {
   std::unique_ptr<grpc::CompletionQueue> queue = queues_->Take();
-  channel_->NotifyOnStateChange(state, absl::ToChronoTime(until), queue.get(), /*tag=*/nullptr);
+  channel_->NotifyOnStateChange(state, ToSystemTime(until), queue.get(), /*tag=*/nullptr);
   void* tag = nullptr;
   bool ok = false;
   while (AwaitEvent(*queue, &tag, &ok, absl::InfiniteFuture()) != Waited::kEvent) continue;
@@ -158,14 +157,14 @@ CallScope::CallScope(const Connection& connection, absl::Time deadline, const In
       stop_(interrupts.stop),
       cancel_on_stop_(interrupts.stop, [this] { context_.TryCancel(); }),
       keep_going_(interrupts.keep_going),
-      asked_next_(absl::Now() + kAskedEvery) {
+      asked_next_(SteadyNow() + kAskedEvery) {
   if (!array.empty()) context_.AddMetadata(metadata::kArray, array);
   AddTrace(interrupts, context_);
-  if (deadline != absl::InfiniteFuture()) context_.set_deadline(absl::ToChronoTime(deadline));
+  if (deadline != absl::InfiniteFuture()) context_.set_deadline(ToSystemTime(deadline));
 }
 
 absl::Time CallScope::AskWhetherToGoOn(absl::Time blocked_since) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   const absl::Time asked_next = AskKeepGoing(now);
   return std::min(asked_next, BreakOffIfLate(now, blocked_since));
 }
@@ -174,13 +173,12 @@ void CallScope::Cancel() {
   given_up_ = true;
   keep_going_ = nullptr;
   context_.TryCancel();
-  end_ = std::min(end_, absl::Now());
+  end_ = std::min(end_, SteadyNow());
 }
 
 absl::Time CallScope::AskKeepGoing(absl::Time now) {
   if (!keep_going_) return absl::InfiniteFuture();
-  // The second condition holds if somebody has set the clock back.
-  if (now >= asked_next_ || asked_next_ - now > kAskedEvery) {
+  if (now >= asked_next_) {
     asked_next_ = now + kAskedEvery;
     bool goes_on = false;
     try {

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
 #include "client/connections/connection.h"
 #include "client/connections/status.h"
 #include "proto/error_reasons.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -21,10 +21,10 @@ constexpr absl::Duration kLongestSilence = absl::Minutes(2);
 
 Patience::Patience(const CallOptions& options)
     : options_(options),
-      deadline_(absl::Now() + options.timeout),
-      silence_ends_(absl::Now() + kLongestSilence) {}
+      deadline_(SteadyNow() + options.timeout),
+      silence_ends_(SteadyNow() + kLongestSilence) {}
 
-void Patience::Sent() { silence_ends_ = absl::Now() + kLongestSilence; }
+void Patience::Sent() { silence_ends_ = SteadyNow() + kLongestSilence; }
 
 absl::Status Patience::AwaitAnswer(int socket) {
   while (true) {
@@ -40,7 +40,7 @@ absl::Status Patience::Check() const {
   if (options_.stop.stop_requested() || (options_.keep_going && !options_.keep_going())) {
     return absl::CancelledError("the question on the memory socket was cancelled");
   }
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (now >= deadline_) {
     return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
                      "the memory socket has not answered in time");
@@ -50,7 +50,7 @@ absl::Status Patience::Check() const {
 }
 
 absl::Duration Patience::Slice() const {
-  return std::clamp(std::min(deadline_, silence_ends_) - absl::Now(), absl::ZeroDuration(), kAskedEvery);
+  return std::clamp(std::min(deadline_, silence_ends_) - SteadyNow(), absl::ZeroDuration(), kAskedEvery);
 }
 
 }  // namespace warpfold

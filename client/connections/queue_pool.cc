@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold {
 namespace {
@@ -27,10 +28,8 @@ void End(grpc::CompletionQueue& queue) {
 }  // namespace
 
 Waited AwaitEvent(grpc::CompletionQueue& queue, void** tag, bool* ok, absl::Time end) {
-  const auto until =
-      end == absl::InfiniteFuture() ? std::chrono::system_clock::time_point::max() : absl::ToChronoTime(end);
-  if (queue.AsyncNext(tag, ok, until) == grpc::CompletionQueue::GOT_EVENT) return Waited::kEvent;
-  const absl::Time now = absl::Now();
+  if (queue.AsyncNext(tag, ok, ToSystemTime(end)) == grpc::CompletionQueue::GOT_EVENT) return Waited::kEvent;
+  const absl::Time now = SteadyNow();
   if (now >= end) return Waited::kTimeout;
   absl::SleepFor(std::min(kPauseAfterFailure, end - now));
   return Waited::kFailed;

@@ -25,6 +25,7 @@
 #include "absl/log/initialize.h"
 #include "absl/log/log_sink.h"
 #include "absl/log/log_sink_registry.h"
+#include "proto/shared/steady_time.h"
 #else
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
@@ -90,11 +91,6 @@ LogSampler& Sampler() {
   return sampler;
 }
 
-absl::Time Now() {
-  static const Clock& clock = *new Clock(MonotonicClock());
-  return clock();
-}
-
 std::atomic<std::int64_t> grpc_errors = 0;
 
 void LogFromGrpc(bool is_error, absl::string_view message) {
@@ -150,11 +146,11 @@ void Log(LogLevel level, absl::string_view message) {
 }
 
 void LogSampled(const std::string& kind, absl::string_view message) {
-  if (IsLogged(LogLevel::kWarning) && Sampler().Admit(kind, Now())) Log(LogLevel::kWarning, message);
+  if (IsLogged(LogLevel::kWarning) && Sampler().Admit(kind, SteadyNow())) Log(LogLevel::kWarning, message);
 }
 
 void SayLinesLeftOut(bool all) {
-  for (const auto& [kind, lines] : Sampler().TakeLeftOut(all ? absl::InfiniteFuture() : Now())) {
+  for (const auto& [kind, lines] : Sampler().TakeLeftOut(all ? absl::InfiniteFuture() : SteadyNow())) {
     Log(LogLevel::kWarning, absl::StrCat("left out ", lines, " more lines: ", kind));
   }
 }

@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "proto/shared/steady_time.h"
 #include "server/core/clock.h"
 #include "server/core/references/memory_registry.h"
 #include "server/memory/handle_prober.h"
@@ -107,7 +108,7 @@ class MemorySocket {
   Registrar registrar_;
   MemfdSealer sealer_;
   std::optional<HandleProber> prober_;
-  const Clock clock_ = MonotonicClock();
+  const Clock clock_ = SteadyNow;
   std::vector<std::unique_ptr<MemoryPeer>> connections_;
   // The users of the connections. Each entry ends when its socket has been closed, which a client may hold
   // up.

@@ -210,7 +210,10 @@ void CloseConnectionElsewhere(FileDescriptor connection, uid_t owner, std::share
 }
 
 void CloseSocket(FileDescriptor socket) {
-  if (!MayBringDescriptors(socket.get())) return;
+  if (!MayBringDescriptors(socket.get())) {
+    syscall(SYS_close, socket.Release());  // not close, which may have led here
+    return;
+  }
   const uid_t owner = PeerUser(socket.get()).value_or(kNobody);
   CloseConnectionElsewhere(std::move(socket), owner);
 }

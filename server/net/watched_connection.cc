@@ -19,9 +19,12 @@ namespace {
 
 std::atomic<std::uint64_t> floods_closed = 0;
 
-ino_t InodeOf(int descriptor) {
+// Identifies the socket that a descriptor stands for. Inode numbers are unique within a device only: another
+// file, on the same descriptor later, may have the same one.
+WatchedConnection::Identity IdentityOf(int descriptor) {
   struct stat info = {};
-  return fstat(descriptor, &info) == 0 ? info.st_ino : 0;
+  if (fstat(descriptor, &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
 }
 
 // The connections of all peers, until the process ends.
@@ -39,11 +42,11 @@ void Complain(int descriptor, const char* complaint) {
 
 WatchedConnection::WatchedConnection(int descriptor)
     : descriptor_(descriptor),
-      inode_(InodeOf(descriptor)),
+      identity_(IdentityOf(descriptor)),
       may_bring_descriptors_(MayBringDescriptors(descriptor)),
       of_peer_(OfPeers().Of(PeerOf(descriptor), std::chrono::steady_clock::now())) {}
 
-bool WatchedConnection::IsStill() const { return InodeOf(descriptor_) == inode_; }
+bool WatchedConnection::IsStill() const { return IdentityOf(descriptor_) == identity_; }
 
 const char* WatchedConnection::TakeReceived(std::span<const std::byte> bytes) {
   const auto now = std::chrono::steady_clock::now();

@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "server/net/frame_heads.h"
 #include "server/net/frame_watch.h"
@@ -23,6 +24,9 @@ namespace warpfold::server {
 // Threads: one at a time reads, and one at a time writes. The last reader closes the connection.
 class WatchedConnection {
  public:
+  // Of a socket: its device and its inode number.
+  using Identity = std::pair<dev_t, ino_t>;
+
   // For a socket from which nobody has read yet.
   explicit WatchedConnection(int descriptor);
 
@@ -50,7 +54,7 @@ class WatchedConnection {
 
  private:
   const int descriptor_;
-  const ino_t inode_;
+  const Identity identity_;
   const bool may_bring_descriptors_;
   const std::shared_ptr<PeerAllowances> of_peer_;
   std::atomic<bool> server_speaks_ = false;

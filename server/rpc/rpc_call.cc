@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "proto/metadata.h"
 #include "server/core/trace_context.h"
 #include "server/rpc/caller_identity.h"
@@ -84,13 +83,15 @@ grpc::ByteBuffer BufferOf(std::string bytes) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// Clients without a deadline may send one 300 years ahead. gRPC's own conversion counts nanoseconds since
-// 1970 in 64 bits, which would overflow and yield a time in the past.
-absl::Time TimeOf(gpr_timespec deadline) {
+// How long it is until the deadline, by the clock by which gRPC measures it, too. Clients without a deadline
+// may send one 300 years ahead: gRPC's own conversion counts nanoseconds in 64 bits, which would overflow and
+// yield a time in the past.
+absl::Duration TimeUntil(gpr_timespec deadline) {
   constexpr std::int64_t kEndlessSeconds = std::int64_t{1} << 33;
-  const gpr_timespec time = gpr_convert_clock_type(deadline, GPR_CLOCK_REALTIME);
-  if (time.tv_sec >= kEndlessSeconds) return absl::InfiniteFuture();
-  return absl::FromUnixSeconds(time.tv_sec) + absl::Nanoseconds(time.tv_nsec);
+  const gpr_timespec left =
+      gpr_time_sub(gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC), gpr_now(GPR_CLOCK_MONOTONIC));
+  if (left.tv_sec >= kEndlessSeconds) return absl::InfiniteDuration();
+  return absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
 }
 
 }  // namespace
@@ -118,8 +119,7 @@ void RpcCall::OnRequested(bool ok) {
     return;
   }
   if (shard_.accepting()) Request(shard_);
-  const absl::Time deadline =
-      DeadlineOn(shard_.core().service().clock, absl::Now, TimeOf(context_.raw_deadline()));
+  const absl::Time deadline = shard_.core().service().clock() + TimeUntil(context_.raw_deadline());
   std::optional<TraceContext> trace = TraceOf(context_);
   if (trace.has_value()) context_.AddTrailingMetadata("traceresponse", ToTraceresponse(*trace));
   CallerIdentity caller = IdentityOf(context_);

@@ -27,6 +27,7 @@
 #include "kernels/devices.h"
 #include "kernels/operators/table.h"
 #include "kernels/segments.h"
+#include "proto/shared/steady_time.h"
 #include "server/core/slots/crossover.h"
 
 namespace warpfold {
@@ -184,7 +185,7 @@ int Run(const std::string& device, bool warm) {
   kernels::Slot& slot = *(*backend)->slots().front();
   std::ranges::fill(slot.staging(), std::byte{0});
   if (warm) {
-    const auto crossovers = server::Crossovers::Measure(**backend, server::MonotonicClock());
+    const auto crossovers = server::Crossovers::Measure(**backend, SteadyNow);
     if (!crossovers.ok()) return 1;
     const server::Crossovers::WarmUp& warm_up = crossovers->warm_up();
     std::printf("{\"warm_up\":true,\"operators\":%d,\"ms\":%.1f,\"other_calls\":%d,\"others_ms\":%.1f}\n",

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -43,11 +44,11 @@ constexpr absl::Duration kEndCheckedEvery = absl::Milliseconds(5);
 
 // The first line that comes through `pipe`; what has come if it ends earlier.
 std::string ReadLine(int pipe) {
-  const absl::Time deadline = absl::Now() + kReadyTimeout;
+  const absl::Time deadline = SteadyNow() + kReadyTimeout;
   std::string line;
-  while (absl::Now() < deadline) {
+  while (SteadyNow() < deadline) {
     pollfd waiting = {.fd = pipe, .events = POLLIN, .revents = 0};
-    if (poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline - absl::Now()))) <= 0) continue;
+    if (poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline - SteadyNow()))) <= 0) continue;
     char letter = 0;
     if (read(pipe, &letter, 1) != 1 || letter == '\n') break;
     line.push_back(letter);
@@ -95,9 +96,9 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
 ChildProcess::~ChildProcess() {
   if (pid_ == 0) return;
   kill(pid_, SIGTERM);
-  const absl::Time deadline = absl::Now() + kEndTimeout;
+  const absl::Time deadline = SteadyNow() + kEndTimeout;
   while (waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (absl::Now() >= deadline) kill(pid_, SIGKILL);
+    if (SteadyNow() >= deadline) kill(pid_, SIGKILL);
     absl::SleepFor(kEndCheckedEvery);
   }
 }

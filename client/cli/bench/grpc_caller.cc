@@ -11,6 +11,7 @@
 #include "client/cli/bench/caller.h"
 #include "client/client.h"
 #include "client/connections/connection.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -35,7 +36,7 @@ absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const 
 absl::StatusOr<Reduction> SendArray(const Connection& connection, const v1::ReduceArrayRequest& request,
                                     std::span<const std::byte> array) {
   LentMemory memory(connection);  // outlives the call
-  CallScope scope(connection, absl::Now() + kGrpcTimeout, {});
+  CallScope scope(connection, SteadyNow() + kGrpcTimeout, {});
   RawCall call(scope, kReduceArrayMethod);
   call.WriteLast(ArrayMessage(request, memory.Lend(array)));
   grpc::ByteBuffer buffer;

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "client/cli/bench/child_process.h"
 #include "client/cli/generated_arrays.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -38,18 +39,18 @@ void RunCaller(const Caller& caller, Walk& walk, const LoadTimes& times, absl::T
   if (failed) return;
   do {
     const std::span<const std::byte> array = walk.Next();
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = SteadyNow();
     const absl::StatusOr<Reduction> reduction = caller(array);
     if (!reduction.ok()) {
       result.status = reduction.status();
       failed = true;
       return;
     }
-    result.latencies_us.push_back(absl::ToDoubleMicroseconds(absl::Now() - begin));
+    result.latencies_us.push_back(absl::ToDoubleMicroseconds(SteadyNow() - begin));
     Add(reduction->timings, result.timings);
     result.device = reduction->device;
     if (times.pause > absl::ZeroDuration()) absl::SleepFor(times.pause);
-  } while (!failed && absl::Now() < end);
+  } while (!failed && SteadyNow() < end);
 }
 
 absl::StatusOr<double> ServerCpuSeconds(std::optional<int> pid) {
@@ -93,7 +94,7 @@ absl::StatusOr<LoadResult> RunLoad(std::span<const Caller> callers, std::span<Wa
   const absl::StatusOr<double> server_cpu_s = ServerCpuSeconds(server_pid);
   if (!server_cpu_s.ok()) return server_cpu_s.status();
   const double client_cpu_s = CpuSecondsOfSelf();
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < callers.size() && !failed; ++i) {
@@ -111,7 +112,7 @@ absl::StatusOr<LoadResult> RunLoad(std::span<const Caller> callers, std::span<Wa
     }
   }
   LoadResult load;
-  load.seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  load.seconds = absl::ToDoubleSeconds(SteadyNow() - begin);
   load.client_cpu_s = CpuSecondsOfSelf() - client_cpu_s;
   const absl::StatusOr<double> server_cpu_s_after = ServerCpuSeconds(server_pid);
   if (!server_cpu_s_after.ok()) return server_cpu_s_after.status();

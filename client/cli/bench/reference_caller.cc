@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/time/clock.h"
 #include "client/cli/bench/caller.h"
 #include "client/cli/bench/gpu_memory.h"
 #include "client/client.h"
 #include "client/shared_memory.h"
+#include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
 namespace {
@@ -57,9 +57,9 @@ absl::Status Share(const std::string& memory_socket, std::span<const std::byte> 
   if (!connection.ok()) return connection.status();
   const int memfd = MemfdOf(memory);
   if (memfd < 0) return absl::ResourceExhaustedError("there is no memory to share");
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   absl::StatusOr<RegisteredMemory> registered = connection->Register(memfd, memory.size());
-  there.handed_over = absl::Now() - begin;
+  there.handed_over = SteadyNow() - begin;
   close(memfd);
   if (!registered.ok()) return registered.status();
   there.registered.emplace(*std::move(registered));
@@ -73,10 +73,10 @@ absl::Status HandOver(const std::string& memory_socket, std::span<const std::byt
   absl::StatusOr<GpuMemory> gpu = GpuMemory::CopyOf(memory);
   if (!gpu.ok()) return gpu.status();
   there.gpu.emplace(*std::move(gpu));
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   absl::StatusOr<RegisteredMemory> registered =
       connection->RegisterGpu(there.gpu->handle(), GpuMemory::pci_bus_id(), 0, memory.size());
-  there.handed_over = absl::Now() - begin;
+  there.handed_over = SteadyNow() - begin;
   if (!registered.ok()) return registered.status();
   there.registered.emplace(*std::move(registered));
   there.token = there.registered->token();
@@ -84,10 +84,10 @@ absl::Status HandOver(const std::string& memory_socket, std::span<const std::byt
 }
 
 absl::Status Put(ElementType type, std::span<const std::byte> memory, Elsewhere& there) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   absl::StatusOr<ResidentArray> resident = there.client->PutBytes(
       type, std::nullopt, memory, {.owner = "warpfold bench"}, {.timeout = kReferenceTimeout});
-  there.handed_over = absl::Now() - begin;
+  there.handed_over = SteadyNow() - begin;
   if (!resident.ok()) return resident.status();
   there.resident = *std::move(resident);
   there.token = there.resident->token;

@@ -48,8 +48,10 @@ absl::Status MemoryReducer::Start(kernels::Slot* slot, const kernels::MemoryPart
             : slot->StartFrom(reduction(), next_element(), elements, *from.memory, from.byte_offset);
   }
   const bool is_fetched = from.memory->host_can_read();
-  return Started(slot, elements, std::move(started),
-                 {.memory = options_.memory, .poll = is_fetched ? absl::ZeroDuration() : kPollForMemory});
+  const std::uint64_t array_bytes = options_.element_count * reduction().element_bytes();
+  return Started(
+      slot, elements, std::move(started),
+      {.memory = options_.memory, .poll = is_fetched ? absl::ZeroDuration() : PollForMemory(array_bytes)});
 }
 
 void MemoryReducer::Release() {

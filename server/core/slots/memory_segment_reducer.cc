@@ -76,8 +76,10 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
     started = slot->StartSegmentsFrom(reduction(), cut.cut, *from.memory, from.byte_offset);
   }
   const bool is_fetched = from.memory->host_can_read();
-  return Started(slot, cut, std::move(started),
-                 {.memory = options_.memory, .poll = is_fetched ? absl::ZeroDuration() : kPollForMemory});
+  const std::uint64_t array_bytes = options_.element_count * reduction().element_bytes();
+  return Started(
+      slot, cut, std::move(started),
+      {.memory = options_.memory, .poll = is_fetched ? absl::ZeroDuration() : PollForMemory(array_bytes)});
 }
 
 std::uint64_t MemorySegmentReducer::SegmentsOfStart() const {

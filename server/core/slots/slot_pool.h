@@ -30,13 +30,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "proto/time_awake.h"
 #include "server/core/slots/device_health.h"
 
 namespace warpfold::server {
 
-// How long it is worth polling for the end of work on memory of the device, which kernels read at terabytes
-// per second.
-inline constexpr absl::Duration kPollForMemory = absl::Milliseconds(3);
+// How long it is worth polling for the end of work on an array of this size in the device's memory. The array
+// may take several slots: the shard counts the time once, from when it first polls for any of them.
+inline absl::Duration PollForMemory(std::uint64_t array_bytes) {
+  return absl::FromChrono(TimeAwake(array_bytes));
+}
 // The same for bytes that the device fetches from the host, at 20 GB/s if it fetches for another slot, too.
 inline absl::Duration PollForFetched(std::uint64_t bytes) {
   return absl::Microseconds(50) + absl::Nanoseconds(bytes / 20);

@@ -3,7 +3,11 @@
 #include "server/net/watched_connection.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -12,7 +16,23 @@
 
 #include "server/net/connections.h"
 #include "server/net/file_descriptor.h"
+#include "server/net/foreign_descriptors.h"
 #include "server/net/peer_allowances.h"
+#include "server/net/watched_sockets.h"
+
+namespace {
+
+// The descriptor to whose file the file system has given this inode number.
+int renumbered = -1;
+ino_t inode_of_renumbered = 0;
+
+}  // namespace
+
+extern "C" int fstat(int descriptor, struct stat* info) noexcept {
+  const long result = syscall(SYS_fstat, descriptor, info);
+  if (result == 0 && descriptor == renumbered) info->st_ino = inode_of_renumbered;
+  return static_cast<int>(result);
+}
 
 namespace warpfold::server {
 namespace {
@@ -83,6 +103,33 @@ TEST_F(WatchedConnectionTest, ASocketIsThatOfItsConnectionUntilItIsClosed) {
   EXPECT_TRUE(connection.IsStill());
   socket_ = FileDescriptor();
   EXPECT_FALSE(connection.IsStill());
+}
+
+// A file of another device may have the number of a socket that was closed, on the same descriptor. Its end
+// is not the connection's, and it is no socket.
+TEST_F(WatchedConnectionTest, AFileWithTheNumberOfASocketIsNotTheConnection) {
+  const int number = socket_.get();
+  struct stat info = {};
+  ASSERT_EQ(fstat(number, &info), 0);
+  const WatchedConnection connection(number);
+  WatchSocket(number);  // by close, too
+  ASSERT_EQ(syscall(SYS_close, socket_.Release()), 0);
+  const FileDescriptor file(memfd_create("file", MFD_CLOEXEC));
+  ASSERT_EQ(dup2(file.get(), number), number);
+  renumbered = number;
+  inode_of_renumbered = info.st_ino;
+  EXPECT_FALSE(connection.IsStill());
+  EXPECT_EQ(close(number), 0);
+  EXPECT_EQ(fstat(number, &info), -1);
+  renumbered = -1;
+}
+
+// CloseSocket is for sockets only, but closes whatever it is given.
+TEST_F(WatchedConnectionTest, CloseSocketClosesAFile) {
+  const int number = memfd_create("file", MFD_CLOEXEC);
+  CloseSocket(FileDescriptor(number));
+  struct stat info = {};
+  EXPECT_EQ(fstat(number, &info), -1);
 }
 
 }  // namespace

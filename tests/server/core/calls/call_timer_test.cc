@@ -227,17 +227,5 @@ TEST(PendingAnswersTest, WhoHasNoMoreThanAnEqualShareIsNotHurried) {
   EXPECT_EQ(answers.Patience(kLimits.idle, "third"), kLimits.idle);
 }
 
-TEST(ClockTest, ADeadlineKeepsItsDistance) {
-  absl::Time now = kStart;
-  absl::Time wall_now = kStart + absl::Hours(7);
-  const Clock clock = [&] { return now; };
-  const Clock wall_clock = [&] { return wall_now; };
-  EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(5));
-  now += absl::Seconds(3);
-  wall_now -= absl::Hours(1);  // somebody set the clock
-  EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(8));
-  EXPECT_EQ(DeadlineOn(clock, wall_clock, absl::InfiniteFuture()), absl::InfiniteFuture());
-}
-
 }  // namespace
 }  // namespace warpfold::server

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "kernels/segments.h"
+#include "proto/shared/steady_time.h"
 #include "tests/server/fake_backend.h"
 
 namespace warpfold::server {
@@ -123,23 +124,23 @@ TEST(CrossoversTest, StayWithinTheirBounds) {
 TEST(CrossoversTest, ADeviceThatFailsIsNotServed) {
   FakeBackend backend(1, std::size_t{256} << 10);
   backend.behaviour.fail_start = true;
-  EXPECT_EQ(Crossovers::Measure(backend, MonotonicClock()).status(), DeviceLost());
+  EXPECT_EQ(Crossovers::Measure(backend, SteadyNow).status(), DeviceLost());
   backend.behaviour.fail_start = false;
   backend.behaviour.fail_wait = true;
-  EXPECT_EQ(Crossovers::Measure(backend, MonotonicClock()).status(), DeviceLost());
+  EXPECT_EQ(Crossovers::Measure(backend, SteadyNow).status(), DeviceLost());
 }
 
 // First calls wait for no device's kernels, and a device that fails is not served.
 TEST(CrossoversTest, EveryDeviceIsWarmedUp) {
   FakeBackend one(2, std::size_t{256} << 10, 1);
   FakeBackend two(4, std::size_t{256} << 10, 2);
-  const auto of_one = Crossovers::Measure(one, MonotonicClock());
-  const auto of_two = Crossovers::Measure(two, MonotonicClock());
+  const auto of_one = Crossovers::Measure(one, SteadyNow);
+  const auto of_two = Crossovers::Measure(two, SteadyNow);
   ASSERT_TRUE(of_one.ok() && of_two.ok());
   EXPECT_EQ(two.behaviour.starts, 2 * one.behaviour.starts);
   EXPECT_EQ(of_two->warm_up().operators, of_one->warm_up().operators);
   two.behaviour.lost_device = 1;
-  EXPECT_EQ(Crossovers::Measure(two, MonotonicClock()).status(), DeviceLost());
+  EXPECT_EQ(Crossovers::Measure(two, SteadyNow).status(), DeviceLost());
 }
 
 // Whatever call there may be, its kernel has been launched before the first one comes.
@@ -152,7 +153,7 @@ TEST(CrossoversTest, EveryKindOfCallIsWarmedUp) {
     const kernels::ReductionSpec& spec = reduction.spec();
     seen.insert({spec.operators[0], spec.element_type, spec.shape.rows, spec.ignore_nan, of_segments});
   };
-  ASSERT_TRUE(Crossovers::Measure(backend, MonotonicClock()).ok());
+  ASSERT_TRUE(Crossovers::Measure(backend, SteadyNow).ok());
   EXPECT_EQ(backend.behaviour.misuses, 0);
   EXPECT_EQ(backend.behaviour.piece_starts, 1);
   int kinds = 0;
@@ -192,7 +193,7 @@ TEST(CrossoversTest, EveryShapeOfMatrixIsWarmedUpWithAModulusAndWithout) {
     seen.insert({spec.operators[0], spec.element_type, spec.shape.rows, spec.shape.columns,
                  spec.modulus.has_value()});
   };
-  ASSERT_TRUE(Crossovers::Measure(backend, MonotonicClock()).ok());
+  ASSERT_TRUE(Crossovers::Measure(backend, SteadyNow).ok());
   std::size_t with_modulus = 0;
   for (const absl::string_view name : {"matrix_product", "affine_compose"}) {
     for (int t = 0; t < kElementTypeCount; ++t) {
