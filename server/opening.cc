@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/opening.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -40,12 +41,17 @@ std::size_t OtherDescriptors(const Flags& flags) {
 }  // namespace
 
 Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
-  return {.max_stream_bytes = flags.max_stream_bytes,
-          .max_concurrent_reductions = flags.max_concurrent_reductions,
-          .call = {.idle = absl::Seconds(flags.idle_timeout_seconds),
-                   .duration = absl::Seconds(flags.max_stream_seconds)},
-          .slots = backend.slots().size(),
-          .slot_bytes = backend.slots().front()->staging().size()};
+  Limits limits = {.max_stream_bytes = flags.max_stream_bytes,
+                   .max_concurrent_reductions = flags.max_concurrent_reductions,
+                   .call = {.idle = absl::Seconds(flags.idle_timeout_seconds),
+                            .duration = absl::Seconds(flags.max_stream_seconds)},
+                   .slots = backend.slots().size(),
+                   .slot_bytes = backend.slots().front()->staging().size()};
+  // One client may have half of the connections.
+  const std::size_t most = flags.max_connections;
+  const auto of_peer = static_cast<int>(std::min<std::size_t>(most - most / 2, limits.advised_streams));
+  if (most > 0) limits.advised_streams = of_peer;
+  return limits;
 }
 
 absl::Status OpenResidentArrays(const Flags& flags, Service& service) {

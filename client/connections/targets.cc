@@ -53,7 +53,14 @@ Targets::Line& Targets::LeastBusyOrNew(Target& target) {
   };
   const auto least = std::min_element(target.lines.begin(), target.lines.end(), less_busy);
   const bool full = target.lines.size() >= static_cast<std::size_t>(options_.connections);
-  if (least != target.lines.end() && ((*least)->users == 0 || full)) return **least;
+  if (least != target.lines.end() && ((*least)->users == 0 || full)) {
+    // One that is just as busy may be open, while the server has no place for this one.
+    const auto is_open = [&](const auto& line) {
+      return line->users == (*least)->users && line->connection->IsReady();
+    };
+    const auto open = (*least)->connection->IsReady() ? least : std::ranges::find_if(target.lines, is_open);
+    return open != target.lines.end() ? **open : **least;
+  }
   if (least != target.lines.end()) LookUpCpuFrequency();
   Line& line = *target.lines.emplace_back(std::make_unique<Line>());
   line.connection = std::make_shared<const Connection>(target.name, options_, target.target_load);

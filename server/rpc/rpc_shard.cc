@@ -23,7 +23,7 @@ constexpr auto kTick = std::chrono::milliseconds(50);
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
 // Messages wait for their turn until there is no other event, or this many have been handled: otherwise more
-// events could come for ever.
+// events could come for ever. So do ticks.
 constexpr int kEventsBeforeWork = 256;
 
 }  // namespace
@@ -90,8 +90,10 @@ void RpcShard::Run() {
     beat_.Beat();
     const bool has_work = core_.has_work();
     const bool polls = PollsOn(has_events);
-    if (!polls && !has_work) core_.BeforeWaiting();
-    switch (queue_->AsyncNext(&tag, &ok, polls || has_work ? kAtOnce : DeadlineOf(next_tick))) {
+    const bool is_due = Clock::now() >= next_tick;
+    const bool waits = !polls && !has_work && !is_due;
+    if (waits) core_.BeforeWaiting();
+    switch (queue_->AsyncNext(&tag, &ok, waits ? DeadlineOf(next_tick) : kAtOnce)) {
       case grpc::CompletionQueue::SHUTDOWN:
         return;
       case grpc::CompletionQueue::GOT_EVENT:
@@ -112,13 +114,14 @@ void RpcShard::Run() {
         events = 0;
         break;
     }
+    const bool is_idle = !has_events;
     if (events >= kEventsBeforeWork) {
       core_.Work();
       events = 0;
     }
-    if (const auto now = Clock::now(); now >= next_tick) {
-      core_.OnTick();
-      next_tick = now + kTick;
+    if (is_due && events == 0) {
+      core_.OnTick(is_idle);
+      next_tick = Clock::now() + kTick;
     }
   }
 }

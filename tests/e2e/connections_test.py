@@ -4,6 +4,7 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import select
@@ -15,7 +16,7 @@ import subprocess
 import time
 import unittest
 
-from executables import Server, TestCase, run_server, value
+from executables import Server, TestCase, run_server, value, warpfold
 from http_pages import get, metric, wait_until
 
 _DESCRIPTORS = 64
@@ -151,6 +152,16 @@ class ConnectionsTest(TestCase):
             # All are reported, even those of the last second, although nobody else is rejected.
             wait_until(lambda: count_told(server, "--max_connections=7, half of it for one peer") >= 19,
                        "the refusals that had no line")
+
+    def test_more_streams_than_connections(self):
+        """An array goes over the connections that its client gets, and so does the merge."""
+        for most in (1, 2, 5):
+            with self.subTest(most), Server(f"--max_connections={most}") as server:
+                info = json.loads(warpfold("info", "--json", "--target", server.address).stdout)
+                self.assertEqual(info["transfer_advice"]["streams"], (most + 1) // 2)
+                for streams in ("2", "4", "16") * 3:
+                    found = value(server.address, "sum", "--iota", "3000000", "--streams", streams)
+                    self.assertEqual(found, 3000000 * 2999999 // 2)
 
     def test_connections_that_are_gone_already_are_no_errors(self):
         """For example those of a program that checks whether the port is open, and resets the connection."""

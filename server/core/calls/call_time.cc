@@ -36,8 +36,9 @@ absl::Duration Call::PatienceWithClient() const {
   return is_short ? kCheckIdle : absl::InfiniteDuration();
 }
 
-void Call::CheckTime(absl::Time now) {
+void Call::CheckTime(absl::Time now, bool is_idle) {
   if (answered_) {
+    if (!is_idle) return;
     const absl::Duration waited = untaken_.Advance(now);
     if (!awaits_taker() || waited < PatienceWithTaker()) return;
     sending_ = false;

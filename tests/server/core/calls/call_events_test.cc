@@ -40,6 +40,21 @@ TEST_F(CallEventsTest, WhoAsksIsToldOfItsAdmissionAndNobodyElse) {
   silent.call().OnDisconnected();
 }
 
+// Many are refused at once, which counts as 4 MiB for each, so that the client has little time to read. While
+// the thread is busy, what it has answered may not have been sent yet.
+TEST_F(CallEventsTest, AnAnswerIsGivenUpOnlyIfTheClientHadTheChanceToReadIt) {
+  constexpr std::size_t kRefused = 32;
+  std::deque<Caller> calls;
+  std::size_t refused = 0;
+  for (; refused < kRefused; refused += calls.back().answered()) calls.emplace_back(shard_, kReduce);
+  const auto cut_off = [&] { return std::ranges::count_if(calls, &Caller::cut_off); };
+  for (int i = 0; i < 20; ++i) Wait(absl::Milliseconds(50), /*is_idle=*/false);
+  EXPECT_EQ(cut_off(), 0);
+  for (int i = 0; i < 2; ++i) Wait(absl::Milliseconds(50));
+  EXPECT_GT(cut_off(), 0);
+  for (Caller& call : calls) call.call().OnDisconnected();
+}
+
 TEST_F(CallEventsTest, AWatchBeginsWhenItsClientCanSendNoMore) {
   Caller watch(shard_, kWatch);
   watch.Say("");

@@ -56,6 +56,7 @@ class Caller : private Transport {
   int sent() const { return sent_; }
   bool told_admitted() const { return told_admitted_; }
   bool answered() const { return status_.has_value(); }
+  bool cut_off() const { return cut_off_; }
   // Of the response.
   std::string Reason() const { return status_.has_value() ? kernels::ErrorReason(*status_) : "no answer"; }
 
@@ -64,11 +65,12 @@ class Caller : private Transport {
   void TellAdmitted() override { EXPECT_FALSE(reading_ || std::exchange(told_admitted_, true)); }
   void Send(std::string, bool) override { ++sent_; }
   void Answer(const absl::Status& status, std::optional<std::string>) override { status_ = status; }
-  void CutOff() override {}
+  void CutOff() override { cut_off_ = true; }
 
   bool reading_ = false;
   bool told_admitted_ = false;
   int sent_ = 0;
+  bool cut_off_ = false;
   std::optional<absl::Status> status_;
   Call call_;
 };
@@ -77,9 +79,9 @@ class CallTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kPoolBytes = std::uint64_t{64} << 20;
 
-  void Wait(absl::Duration time) {
+  void Wait(absl::Duration time, bool is_idle = true) {
     now_ += time;
-    shard_.OnTick();
+    shard_.OnTick(is_idle);
   }
 
   absl::Time now_ = absl::UnixEpoch();
