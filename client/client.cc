@@ -67,7 +67,7 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
   const bool canonical =
       proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
   if (options.streams > 1 && !canonical) {
-    return BadHeader("streams must be 1 where an algorithm is named: its states do not merge");
+    return BadHeader("streams must be 1 where an algorithm is named: its states do not merge", "streams");
   }
 
   ReduceJob job = JobOf(*proto_spec, source, options);
@@ -107,7 +107,7 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (options.streams != 0 && options.streams != 1) {
-    return BadHeader("a Writer has one stream");
+    return BadHeader("a Writer has one stream", "streams");
   }
   v1::ReduceHeader header;
   *header.mutable_spec() = *std::move(proto_spec);
@@ -183,7 +183,7 @@ absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (absl::Status status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
   if (put.time_to_live < absl::ZeroDuration()) {
-    return BadHeader("time_to_live must be 0 or more seconds");
+    return BadHeader("time_to_live must be 0 or more seconds", "time_to_live_seconds");
   }
   ReduceJob job = JobOf(*proto_spec, source, options);
   job.element_bytes = element_bytes;

@@ -58,7 +58,7 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (options.streams != 0 && options.streams != 1) {
-    return BadHeader("a part of an array has one stream");
+    return BadHeader("a part of an array has one stream", "streams");
   }
   std::vector<std::span<const std::byte>> filled;
   std::uint64_t byte_count = 0;
@@ -72,7 +72,7 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   std::uint64_t end_byte = 0;
   if (__builtin_mul_overflow(first_element, element_bytes, &first_byte) ||
       __builtin_add_overflow(first_byte, byte_count, &end_byte)) {
-    return BadHeader("first_element: the part would end beyond what 64 bits can count");
+    return BadHeader("first_element: the part would end beyond what 64 bits can count", "first_element");
   }
   const auto slice = [&filled, first_byte](std::uint64_t offset, std::size_t size, LentMemory& memory) {
     return SliceOfPieces(filled, offset - first_byte, size, memory);
@@ -99,7 +99,7 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
-  if (states.empty()) return BadHeader("states: there is none to merge");
+  if (states.empty()) return BadHeader("states: there is none to merge", "states");
   std::vector<v1::PartialState> protos(states.size());
   std::uint64_t end = 0;  // of the states so far
   for (std::size_t i = 0; i < states.size(); ++i) {

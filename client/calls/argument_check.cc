@@ -21,7 +21,8 @@ absl::Status CheckText(absl::string_view field, const std::string& text) {
   if (text.size() <= kMaxTextBytes && std::all_of(text.begin(), text.end(), absl::ascii_isprint)) {
     return absl::OkStatus();
   }
-  return BadHeader(absl::StrCat(field, " must be at most ", kMaxTextBytes, " printable ASCII characters"));
+  return BadHeader(absl::StrCat(field, " must be at most ", kMaxTextBytes, " printable ASCII characters"),
+                   field);
 }
 
 absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
@@ -29,7 +30,8 @@ absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
       std::has_single_bit(chunk_bytes) && chunk_bytes >= kMinChunkBytes && chunk_bytes <= kMaxChunkBytes;
   if (good || chunk_bytes == 0) return absl::OkStatus();
   return BadHeader(absl::StrCat("chunk_bytes must be 0, or a power of two of ", kMinChunkBytes, " to ",
-                                kMaxChunkBytes, ", not ", chunk_bytes));
+                                kMaxChunkBytes, ", not ", chunk_bytes),
+                   "chunk_bytes");
 }
 
 }  // namespace
@@ -37,7 +39,8 @@ absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
 absl::Status CheckCallOptions(const CallOptions& options, int connections) {
   if (absl::Status status = CheckText("request_id", options.request_id); !status.ok()) return status;
   if (options.streams < 0 || options.streams > connections) {
-    return BadHeader(absl::StrCat("streams must be 0 to the ", connections, " connections of this client"));
+    return BadHeader(absl::StrCat("streams must be 0 to the ", connections, " connections of this client"),
+                     "streams");
   }
   return CheckChunkBytes(options.chunk_bytes);
 }

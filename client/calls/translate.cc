@@ -155,7 +155,8 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   proto.set_element_type(static_cast<v1::ElementType>(type));
   if (spec.matrix_shape.has_value()) {
     if (ElementBytes(spec, type) == 0) {
-      return BadHeader("matrix_shape must have rows and columns, of which a server takes 32 at most");
+      return BadHeader("matrix_shape must have rows and columns, of which a server takes 32 at most",
+                       "matrix_shape");
     }
     proto.mutable_matrix_shape()->set_rows(spec.matrix_shape->rows);
     proto.mutable_matrix_shape()->set_columns(spec.matrix_shape->columns);

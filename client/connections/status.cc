@@ -18,10 +18,11 @@ constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kRetryInfoUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
 constexpr char kRefusedCallUrl[] = "warpfold/refused_call";  // without content
 
-// `operator_name` is empty if the status does not belong to an operator.
-void AttachReason(absl::string_view reason, absl::Status& status, absl::string_view operator_name = {}) {
+// `key` is empty if there is nothing more to say.
+void AttachReason(absl::string_view reason, absl::Status& status, const char* key = "",
+                  absl::string_view value = {}) {
   google::rpc::ErrorInfo info;
-  if (!operator_name.empty()) (*info.mutable_metadata())["operator"] = std::string(operator_name);
+  if (*key != '\0') (*info.mutable_metadata())[key] = std::string(value);
   info.set_reason(std::string(reason));
   info.set_domain("warpfold");
   status.SetPayload(kErrorInfoUrl, absl::Cord(info.SerializeAsString()));
@@ -61,20 +62,22 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::st
 absl::Status MakeOperatorError(absl::StatusCode code, absl::string_view reason, absl::string_view name,
                                absl::string_view message) {
   absl::Status status(code, message);
-  AttachReason(reason, status, name);
+  AttachReason(reason, status, "operator", name);
   return status;
 }
 
-absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message) {
-  absl::Status status = MakeError(code, reason, message);
+absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message,
+                        absl::string_view field) {
+  absl::Status status(code, message);
+  AttachReason(reason, status, field.empty() ? "" : "field", field);
   status.SetPayload(kRefusedCallUrl, absl::Cord());
   return status;
 }
 
 bool IsRefusedCall(const absl::Status& status) { return status.GetPayload(kRefusedCallUrl).has_value(); }
 
-absl::Status BadHeader(absl::string_view what) {
-  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
+absl::Status BadHeader(absl::string_view what, absl::string_view field) {
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what, field);
 }
 
 std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {

@@ -24,11 +24,13 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::st
 absl::Status MakeOperatorError(absl::StatusCode code, absl::string_view reason, absl::string_view name,
                                absl::string_view message);
 
-// A fault that the client itself found in a call's arguments, with the reason that the server would give.
-absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message);
+// A fault that the client itself found in a call's arguments, with the reason that the server would give. Its
+// metadata names the field of the request that is wrong, unless that is empty.
+absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message,
+                        absl::string_view field = {});
 
 // RefuseCall's INVALID_ARGUMENT (BAD_HEADER), for most of what may be wrong with arguments.
-absl::Status BadHeader(absl::string_view what);
+absl::Status BadHeader(absl::string_view what, absl::string_view field = {});
 
 // Whether RefuseCall made it.
 bool IsRefusedCall(const absl::Status& status);

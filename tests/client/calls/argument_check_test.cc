@@ -49,10 +49,14 @@ std::vector<absl::Status> AnswersAboutServers(Client& client, const CallOptions&
   return {client.GetServerInfo(options).status(), client.IsServing(options).status()};
 }
 
-void ExpectRefused(const std::vector<absl::Status>& answers, const std::string& reason) {
+// `field`: what the metadata name as wrong; empty if they need not.
+void ExpectRefused(const std::vector<absl::Status>& answers, const std::string& reason,
+                   const std::string& field = "") {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     EXPECT_TRUE(absl::IsInvalidArgument(answers[i])) << "call " << i << ": " << answers[i];
-    EXPECT_EQ(GetErrorInfo(answers[i]).value_or(ErrorInfo{}).reason, reason) << "call " << i;
+    ErrorInfo info = GetErrorInfo(answers[i]).value_or(ErrorInfo{});
+    EXPECT_EQ(info.reason, reason) << "call " << i;
+    if (!field.empty()) EXPECT_EQ(info.metadata["field"], field) << "call " << i;
     // Rejected targets have no reason.
     EXPECT_EQ(IsRefusedCall(answers[i]), !reason.empty()) << "call " << i;
   }
@@ -90,13 +94,14 @@ TEST_F(ArgumentCheckTest, RefusesWhatItCannotSay) {
 
 TEST_F(ArgumentCheckTest, OptionsThatAreNoneAreRefusedByEveryCall) {
   for (const std::size_t chunk_bytes : {1ul, 2048ul, 100'000ul, 8ul << 20, ~std::size_t{0}}) {
-    ExpectRefused(AnswersOf(client_, ElementType::kInt32, {.chunk_bytes = chunk_bytes}), "BAD_HEADER");
+    ExpectRefused(AnswersOf(client_, ElementType::kInt32, {.chunk_bytes = chunk_bytes}), "BAD_HEADER",
+                  "chunk_bytes");
   }
   for (const int streams : {-1, 5}) {
-    ExpectRefused(AnswersOf(client_, ElementType::kInt32, {.streams = streams}), "BAD_HEADER");
+    ExpectRefused(AnswersOf(client_, ElementType::kInt32, {.streams = streams}), "BAD_HEADER", "streams");
   }
   for (const std::string& id : {std::string(129, 'x'), std::string("two\nlines"), std::string("\xff")}) {
-    ExpectRefused(AnswersOf(client_, ElementType::kInt32, {.request_id = id}), "BAD_HEADER");
+    ExpectRefused(AnswersOf(client_, ElementType::kInt32, {.request_id = id}), "BAD_HEADER", "request_id");
     ExpectRefused(AnswersAboutServers(client_, {.request_id = id}), "BAD_HEADER");
   }
   EXPECT_TRUE(client_.Reduce(kSum, kFour, {.request_id = std::string(128, '~')}).ok());
@@ -112,7 +117,8 @@ TEST_F(ArgumentCheckTest, ATypeThatIsNoneIsRefusedByEveryCall) {
 
 TEST_F(ArgumentCheckTest, NoArrayIsKeptForLessThanNoTime) {
   for (const absl::Duration time : {-absl::Nanoseconds(1), -absl::InfiniteDuration()}) {
-    ExpectRefused({client_.Put(kFour, {.time_to_live = time}).status()}, "BAD_HEADER");
+    ExpectRefused({client_.Put(kFour, {.time_to_live = time}).status()}, "BAD_HEADER",
+                  "time_to_live_seconds");
   }
 }
 
