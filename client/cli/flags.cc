@@ -44,9 +44,10 @@ integers are its low bits, bool its highest one, and floats of p bits of precisi
 53 for float64, 24 for float32, 11 for float16 and 8 for bfloat16.
 
 Segments: the array is cut into consecutive parts, and each has results of its own, those that it would have
-alone. Answers are one line per segment, its number and then what there is in the lines of an array; with
---json an object per line. They are printed while the array is sent: only an exit code of 0 says that all are
-right. Segments without a result (overflow, no elements) have an error's reason for it, and make the code 1.
+alone. Elements are scalars then, not matrices. Answers are one line per segment, its number and then what
+there is in the lines of an array; with --json an object per line. They are printed while the array is sent:
+only an exit code of 0 says that all are right. Segments without a result (overflow, no elements) have an
+error's reason for it, and make the code 1.
 
 Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
@@ -54,6 +55,7 @@ several values, with a name before each. With --json they are one object.
 An operator without a value (overflow, no elements) makes the code 1, and its error goes to standard error;
 with --json the object has an 'error' of code, reason and message instead of its value. Where no operator has
 a value the call has failed, and nothing goes to standard output: with --json, too, there is no object then.
+An error of a call is a line 'warpfold: CODE (REASON): text'; those that have no reason omit the parentheses.
 Exit codes: 0; 1 the server answered an error or cannot be reached, or the time is up; 2 usage, unreadable
 input, or a standard output that takes no more.)";
 
@@ -238,6 +240,36 @@ void CheckCommand(const CLI::App& app, const std::vector<std::string>& words) {
   }
 }
 
+// CLI11 would miss an option that is required before it noticed that its name is misspelt, and take
+// "--json=true". `words` are plain ones.
+void CheckOptions(const CLI::App& app, const std::vector<std::string>& words) {
+  const auto is_named = [&words](const CLI::App* command) { return command->get_name() == words.front(); };
+  const auto commands = words.empty() ? std::vector<const CLI::App*>() : app.get_subcommands(is_named);
+  if (commands.empty()) return;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (!absl::StartsWith(words[i], "-") || words[i] == "-") continue;
+    const std::string name = words[i].substr(0, words[i].find('='));
+    const CLI::Option* const option = commands.front()->get_option_no_throw(name);
+    if (option == nullptr) throw CLI::ValidationError(name, "there is no such option");
+    if (option->get_items_expected_min() > 0) {
+      ++i;  // its value
+    } else if (name.size() < words[i].size()) {
+      throw CLI::ValidationError(name, "takes no value");
+    }
+  }
+}
+
+// The complaint, and how to give several values if it is of an option that takes a list.
+std::string WithHowToList(std::string complaint, const CLI::App& app) {
+  const std::string name = complaint.substr(0, complaint.find(':'));
+  for (const CLI::App* command : app.get_subcommands()) {
+    const CLI::Option* const option = command->get_option_no_throw(name);
+    const bool is_list = option != nullptr && absl::EndsWith(option->get_type_name(), ",...");
+    if (is_list && absl::EndsWith(complaint, kGivenMoreThanOnce)) complaint += "; separate several by commas";
+  }
+  return complaint;
+}
+
 // Says what is wrong with the command line, which it quotes; or prints the help that was requested.
 int Explain(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out;
@@ -246,7 +278,7 @@ int Explain(const CLI::App& app, const CLI::ParseError& error) {
   if (is_answer) return PrintAnswer(out.str());
   const DeadlineGuard guard(SteadyNow(), kExitUsage);
   for (const absl::string_view line : absl::StrSplit(complaint.str(), '\n', absl::SkipEmpty())) {
-    std::cerr << Printable(SayTakesNoValue(std::string(line))) << "\n";
+    std::cerr << Printable(WithHowToList(InPlainerWords(std::string(line)), app)) << "\n";
   }
   return kExitUsage;
 }
@@ -266,7 +298,6 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   CLI::App app("Reduces arrays on a Warpfold server.", "warpfold");
   app.set_version_flag("--version", WARPFOLD_VERSION);
   app.require_subcommand(1);
-  app.option_defaults()->disable_flag_override();  // --json=no says less than it seems to
   CLI::App& reduce = *app.add_subcommand("reduce", "Reduce an array");
   CLI::App& put = *app.add_subcommand("put", "Leave an array with the server, for many reductions");
   CLI::App& arrays = *app.add_subcommand("arrays", "The arrays that the server keeps");
@@ -293,6 +324,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   try {
     std::vector<std::string> words = PlainWords(app, argc, argv);
     CheckCommand(app, words);
+    CheckOptions(app, words);
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     app.parse(std::move(words));
     TakeTargetOfEnvironment(app, line.server);

@@ -83,7 +83,7 @@ TEST(NpyTest, RefusesByNameOfTheReason) {
       {"\x93NUMPY", "truncated"},
       {good.substr(0, 9), "truncated"},
       {good.substr(0, 20), "truncated"},
-      {good.substr(0, good.size() - 1), "truncated: the header announces 8 bytes of data, the file has 7"},
+      {good.substr(0, good.size() - 1), "truncated: the header announces 8 bytes of data, the input has 7"},
       {good + "x", "1 bytes left over"},
       {File(4, text, 8), "unsupported .npy version 4.0"},
       {File(0, text, 8), "unsupported .npy version 0.0"},
