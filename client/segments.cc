@@ -34,11 +34,12 @@ absl::Status CheckCut(const SegmentCut& cut, std::uint64_t element_count) {
   std::uint64_t left = element_count;
   for (const std::uint64_t length : cut.lengths) {
     if (length > left)
-      return BadHeader(absl::StrCat("lengths cut more than the ", element_count, " elements"));
+      return BadHeader(absl::StrCat("the lengths add up to more than the ", element_count, " elements"));
     left -= length;
   }
   if (left == 0) return absl::OkStatus();
-  return BadHeader(absl::StrCat("lengths leave ", left, " of ", element_count, " elements over"));
+  return BadHeader(
+      absl::StrCat("the lengths add up to ", left, " less than the ", element_count, " elements"));
 }
 
 Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {

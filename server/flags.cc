@@ -196,66 +196,72 @@ bool AsksForJson(int argc, const char* const* argv) {
 }
 
 void AddLimits(CLI::App& app, Flags* flags) {
-  app.add_option("--slots", flags->slots, "Staging buffers of each device, shared out among the shards")
+  app.add_option("--slots", flags->slots, "Number of staging buffers per device, distributed over the shards")
       ->check(CLI::Range(1, 256))
       ->default_str("two for each shard");
   app.add_option("--slot_bytes", flags->slot_bytes,
-                 "Bytes of each of them, a multiple of 65536, from 65536 to 1073741824; a GPU's server takes "
-                 "twice as many more to receive messages into")
+                 "Size of each staging buffer, a multiple of 65536, from 65536 to 1073741824; with a GPU, "
+                 "receive buffers take twice that in addition")
       ->check(CLI::Validator(CheckSlotBytes, "BYTES"))
       ->default_str("what suits the device");
   app.add_option("--cpu_threads", flags->cpu_threads,
-                 "Threads of the CPU backend; 0: one per processor that the process may use")
+                 "Threads of the CPU backend; 0 for one per processor that the process may use")
       ->check(CLI::Range(0, 1024));
   app.add_option("--max_concurrent_reductions", flags->max_concurrent_reductions,
-                 "Reductions at once; more are refused")
+                 "Maximum concurrent reductions, and separately merges; more are rejected")
       ->check(CLI::Range(1, 4096));
   app.add_option("--max_connections", flags->max_connections,
-                 "Connections at once, of one peer half of them; more are closed")
+                 "Maximum connections, of which one peer may have half; more are closed")
       ->check(CLI::Range(1, 1 << 20))
       ->default_str("what the limit on open files leaves room for, at most 512");
-  app.add_option("--max_stream_bytes", flags->max_stream_bytes, "The largest array of one stream")
+  app.add_option("--max_stream_bytes", flags->max_stream_bytes,
+                 "Maximum size of an array that is sent on one stream, in bytes")
       ->check(CLI::Range(std::uint64_t{1}, kMaxStreamBytes));
-  app.add_option("--max_stream_seconds", flags->max_stream_seconds, "The longest reduction")
+  app.add_option("--max_stream_seconds", flags->max_stream_seconds,
+                 "Maximum duration of a reduction, in seconds")
       ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
   app.add_option("--idle_timeout_seconds", flags->idle_timeout_seconds,
-                 "The longest wait for a client's next bytes")
+                 "Maximum wait for a client's next bytes, in seconds")
       ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
   app.add_option("--drain_seconds", flags->drain_seconds,
-                 "What reductions in progress get at SIGTERM before they are stopped")
+                 "Seconds that reductions in progress may take after SIGTERM")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{3600}));
 }
 
 void AddMemory(CLI::App& app, Flags* flags) {
-  CLI::Option* resident = app.add_option("--resident_bytes", flags->resident_bytes,
-                                         "The devices' memory for arrays that stay (PutArray); 0: none")
-                              ->check(CLI::Range(std::uint64_t{0}, kMaxArrayBytes));
-  app.add_option("--resident_owner_bytes", flags->resident_owner_bytes,
-                 "The most of it for the arrays of one owner, each of which takes a multiple of 512 bytes")
+  CLI::Option* resident =
+      app.add_option("--resident_bytes", flags->resident_bytes,
+                     "Device memory for stored arrays (PutArray), in bytes; 0 disables them")
+          ->check(CLI::Range(std::uint64_t{0}, kMaxArrayBytes));
+  app.add_option(
+         "--resident_owner_bytes", flags->resident_owner_bytes,
+         "Maximum of --resident_bytes for one owner, each of whose arrays takes a multiple of 512 bytes")
       ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes))
       ->default_str("all")
       ->needs(resident);
-  CLI::Option* socket = app.add_option("--memory_socket", flags->memory_socket,
-                                       "Where processes of this machine register memory: a path")
-                            ->check(CLI::Validator(CheckSocketPath, "PATH"));
+  CLI::Option* socket =
+      app.add_option("--memory_socket", flags->memory_socket,
+                     "Path of the socket on which processes of this machine register memory")
+          ->check(CLI::Validator(CheckSocketPath, "PATH"));
   app.add_option("--memory_socket_users", flags->memory_socket_users,
-                 "Numbers of users, beside the server's own, whose processes may: comma-separated")
+                 "User IDs, besides the server's own, that may register memory; comma-separated")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(std::uint32_t{0}, std::numeric_limits<std::uint32_t>::max()))
       ->needs(socket);
-  app.add_option("--max_registered_bytes", flags->max_registered_bytes, "The most memory of all of them")
+  app.add_option("--max_registered_bytes", flags->max_registered_bytes,
+                 "Maximum registered memory in total, in bytes")
       ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes))
       ->needs(socket);
 }
 
 void AddTls(CLI::App& app, Flags* flags) {
-  CLI::Option* cert = app.add_option("--tls_cert", flags->tls_cert, "The server's certificate chain, PEM")
+  CLI::Option* cert = app.add_option("--tls_cert", flags->tls_cert, "Certificate chain of the server (PEM)")
                           ->check(CLI::ExistingFile);
-  CLI::Option* key =
-      app.add_option("--tls_key", flags->tls_key, "Its private key, PEM")->check(CLI::ExistingFile);
+  CLI::Option* key = app.add_option("--tls_key", flags->tls_key, "Private key of --tls_cert (PEM)")
+                         ->check(CLI::ExistingFile);
   app.add_option("--tls_client_ca", flags->tls_client_ca,
-                 "Clients must be signed by this authority, PEM. Needs --allow")
+                 "Authority (PEM) that must have signed clients' certificates; needs --allow")
       ->check(CLI::ExistingFile)
       ->needs(cert);
   cert->needs(key);
@@ -263,7 +269,7 @@ void AddTls(CLI::App& app, Flags* flags) {
   app.add_flag("--allow_insecure", flags->allow_insecure,
                "Serve plaintext also on addresses that other machines can reach");
   app.add_option("--allow", flags->allow,
-                 "Who may call what: a file with a line for each identity and its methods. Others are denied")
+                 "File of allowed methods per identity, one identity a line; all other calls are denied")
       ->check(CLI::ExistingFile);
 }
 
@@ -276,7 +282,7 @@ const CLI::Option* AddLog(CLI::App& app, Flags* flags) {
                               : level == "info" ? LogLevel::kInfo
                                                 : LogLevel::kWarning;
          },
-         "The least that is logged: info has a line for each call, warning only what may need somebody")
+         "Lowest level logged: info has a line for each call, warning only what may need attention")
       ->check(CLI::IsMember({"debug", "info", "warning"}))
       ->default_str("info")
       ->option_text("debug|info|warning [info]");
@@ -286,7 +292,7 @@ const CLI::Option* AddLog(CLI::App& app, Flags* flags) {
           [flags](const std::string& format) {
             flags->log_format = format == "json" ? LogFormat::kJson : LogFormat::kText;
           },
-          "Of the log on standard error")
+          "Format of the log on standard error")
       ->check(CLI::IsMember({"text", "json"}))
       ->default_str("text")
       ->option_text("text|json [text]");
@@ -306,25 +312,24 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   });
   app.option_defaults()->always_capture_default();
   app.add_option("--listen", flags->listen,
-                 "Addresses, comma-separated: host:port (0: a free one), unix:/path")
+                 "Addresses to serve, comma-separated: host:port (port 0: a free one), unix:/path")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Validator(CheckAddress, "ADDRESS"));
   app.add_option("--device", flags->device,
-                 "auto (a GPU if there is one), cpu, cuda:N, several GPUs as cuda:0,cuda:1 or cuda:all, or "
-                 "simt:SEED, "
-                 "a slow executor of kernels on the CPU")
+                 "Device: auto (a GPU if there is one), cpu, cuda:N, several GPUs as cuda:0,cuda:1 or "
+                 "cuda:all, or simt:SEED, a slow executor of kernels on the CPU")
       ->check(CLI::Validator(CheckDevice, "DEVICE"));
   AddLimits(app, flags);
   AddMemory(app, flags);
   AddTls(app, flags);
   app.add_option(
          "--admin_listen", flags->admin_listen,
-         "Where /metrics, /healthz, /readyz and /statusz are served over HTTP: host:port, not for clients")
+         "HTTP address (host:port) for /metrics, /healthz, /readyz and /statusz; keep clients away from it")
       ->check(CLI::Validator(CheckAdminAddress, "ADDRESS"));
-  app.add_flag("--reflection", flags->reflection, "Tell tools as grpcurl of the services and their messages");
+  app.add_flag("--reflection", flags->reflection, "Enable gRPC server reflection, for tools such as grpcurl");
   app.add_flag("--channelz", flags->channelz,
-               "Tell clients of connections and calls, by gRPC's channelz service");
+               "Enable gRPC channelz, which shows clients all connections and calls");
   const CLI::Option* const log_format = AddLog(app, flags);
   ReadNumbersAsDecimal<CLI::App, CLI::Validator>(app);
   try {

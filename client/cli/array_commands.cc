@@ -15,12 +15,6 @@
 #include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
-namespace {
-
-constexpr absl::Duration kArraysTimeout = absl::Seconds(5);
-
-}  // namespace
-
 int RunPut(const Server& server, const PutFlags& flags) {
   const DeadlineGuard guard(flags.deadline);
   ReduceFlags file_flags;  // as a file of `warpfold reduce`
@@ -28,8 +22,9 @@ int RunPut(const Server& server, const PutFlags& flags) {
   file_flags.type = flags.type;
   file_flags.spec.matrix_shape = flags.matrix_shape;
   if (flags.input == "-") {
-    return ReportInputError(flags.input,
-                            absl::InvalidArgumentError("how long it is must be known: put a file"));
+    return ReportInputError(
+        flags.input,
+        absl::InvalidArgumentError("put needs a file: the length of a stream is not known in advance"));
   }
   std::string name;
   const absl::StatusOr<Input> input = OpenInput(file_flags, &name, Archives::kRefused);
@@ -43,7 +38,7 @@ int RunPut(const Server& server, const PutFlags& flags) {
       {.timeout = TimeLeft(flags.deadline),
        .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }});
   const auto delete_it = [&] {
-    static_cast<void>(client.DeleteArray(array->token, {.timeout = kArraysTimeout}));
+    static_cast<void>(client.DeleteArray(array->token, {.timeout = kShortTimeout}));
   };
   if (absl::Status whole = piece.file.CheckWhole(array.status()); !whole.ok()) {
     // Elements that were no longer there were sent as zeros, and others may be a mixture of old and new ones.
@@ -60,16 +55,16 @@ int RunPut(const Server& server, const PutFlags& flags) {
 // may take as long as they like.
 int RunArrays(const Server& server, const ArraysFlags& flags) {
   Client client(server.targets, {.credentials = server.credentials});
-  const auto arrays = client.ListArrays(flags.owner, {.timeout = kArraysTimeout});
+  const auto arrays = client.ListArrays(flags.owner, {.timeout = kShortTimeout});
   if (!arrays.ok()) return ReportCallError(arrays.status());
   return PrintAnswer(flags.json ? ArraysJson(*arrays) : ArraysText(*arrays));
 }
 
 int RunDelete(const Server& server, const DeleteFlags& flags) {
-  const DeadlineGuard guard(SteadyNow() + kArraysTimeout);
+  const DeadlineGuard guard(SteadyNow() + kShortTimeout);
   Client client(server.targets, {.credentials = server.credentials});
   const absl::Status status =
-      client.DeleteArray(absl::HexStringToBytes(flags.array), {.timeout = kArraysTimeout});
+      client.DeleteArray(absl::HexStringToBytes(flags.array), {.timeout = kShortTimeout});
   return status.ok() ? kExitOk : ReportCallError(status);
 }
 

@@ -13,6 +13,9 @@
 
 namespace warpfold::cli {
 
+// Of commands without --timeout: a server that is running responds to them at once.
+inline constexpr absl::Duration kShortTimeout = absl::Seconds(5);
+
 // The part of it that is left for a call that begins now.
 inline absl::Duration TimeLeft(absl::Time deadline) { return deadline - SteadyNow(); }
 

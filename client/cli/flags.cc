@@ -29,35 +29,36 @@ namespace {
 constexpr char kReduceFooter[] = R"(INPUT is one of
   FILE  an .npy file, whatever its name: element type and shape are read from it. Its elements are scalars,
         whatever the shape, unless --matrix is given, or matrix_product or affine_compose (rows of 1x2) is
-        asked for: then the last two dimensions are the matrix.
-  FILE  an .npz archive: as the .npy file of its only member, or of the one that --member names
+        requested: then the last two dimensions are the matrix.
+  FILE  an .npz archive: its only member, or the one that --member names, is read like an .npy file
   FILE  any other: raw little-endian elements; needs --dtype
-  FILE FILE...  several of these, of one type, are one array in this order
+  FILE FILE...  several of these, of one element type: one array, in this order
   -     standard input, sent while it is read: raw elements with --dtype, an .npy file without
-A FILE that is written to while it is read has no value: its length and its time of modification are compared
-when the answer has come. Writes through a map show in them late, and on tmpfs never. '-' takes what it reads.
+If a FILE changes while it is read, the command fails: its length and modification time are compared when the
+response has arrived. Writes through mmap may go unnoticed, on tmpfs always. Standard input is not checked.
 
 --random makes element i of output number i of splitmix64 seeded with S, that is of
   z = S + (i + 1) * 0x9e3779b97f4a7c15;  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;  z = z ^ (z >> 31)        (modulo 2^64)
-integers are its low bits, bool its highest one, and floats of p bits of precision (z >> (64 - p)) / 2^p: p is
-53 for float64, 24 for float32, 11 for float16 and 8 for bfloat16.
+Integers are the low bits of z, bool is the highest bit, and floats with p bits of precision are
+(z >> (64 - p)) / 2^p: p is 53 for float64, 24 for float32, 11 for float16 and 8 for bfloat16.
 
-Segments: the array is cut into consecutive parts, and each has results of its own, those that it would have
-alone. Elements are scalars then, not matrices. Answers are one line per segment, its number and then what
-there is in the lines of an array; with --json an object per line. They are printed while the array is sent:
-only an exit code of 0 says that all are right. Segments without a result (overflow, no elements) have an
-error's reason for it, and make the code 1.
+Segments: the array is cut into consecutive parts, each with its own results, the same as if it were reduced
+alone: indexes count from the segment's first element. Elements are scalars, not matrices. The output has one
+line per segment: the segment's number, then the same fields as for a whole array; with --json, one object
+per line. Lines are printed while the array is sent: they are all right only if the exit code is 0. A segment
+without a result (overflow, no elements) shows the reason instead, and the exit code is 1.
 
-Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
+The output has one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
-several values, with a name before each. With --json they are one object.
-An operator without a value (overflow, no elements) makes the code 1, and its error goes to standard error;
-with --json the object has an 'error' of code, reason and message instead of its value. Where no operator has
-a value the call has failed, and nothing goes to standard output: with --json, too, there is no object then.
-An error of a call is a line 'warpfold: CODE (REASON): text'; those that have no reason omit the parentheses.
-Exit codes: 0; 1 the server answered an error or cannot be reached, or the time is up; 2 usage, unreadable
-input, or a standard output that takes no more.)";
+several values, with a name before each. With --json it is one object.
+An operator without a value (overflow, no elements) sets the exit code to 1, and its error goes to standard
+error; with --json the object has an 'error' with code, reason and message instead of the value. If no
+operator has a value, the call has failed, and nothing goes to standard output, not even an object with
+--json.
+The error of a call is one line, 'warpfold: CODE (REASON): text'; '(REASON)' is omitted if there is none.
+Exit codes: 0 success; 1 the server returned an error or cannot be reached, or the time limit has passed;
+2 usage error, unreadable input, or standard output cannot be written.)";
 
 // Checks of an option's text, with CLI11's conventions: an empty string is success.
 std::string ToAlgorithm(std::string& text) {
@@ -75,17 +76,20 @@ std::string ToTargets(std::string& text) {
   return "";
 }
 
-void AddServer(CLI::App& app, ServerFlags& flags) {
+// `of_several` says what the command does with several servers; it is empty if the command needs one.
+void AddServer(CLI::App& app, ServerFlags& flags, const std::string& of_several) {
+  const std::string help = "Server address, host:port or unix:/path";
   app.add_option_function<std::string>(
          "--target", [&flags](const std::string& text) { flags.targets = absl::StrSplit(text, ','); },
-         "Server, as host:port or unix:/path; or several, separated by commas, that share an array")
-      ->transform(CLI::Validator(ToTargets, "NAME,..."))
+         of_several.empty() ? help : absl::StrCat(help, ". Several, separated by commas: ", of_several))
+      ->transform(CLI::Validator(ToTargets, of_several.empty() ? "NAME" : "NAME,..."))
       ->default_str(absl::StrCat("WARPFOLD_TARGET, or ", kDefaultTarget));
-  CLI::Option* ca = app.add_option("--tls_ca", flags.tls_ca,
-                                   "Use TLS; the server's certificate must be signed by this authority, PEM");
-  CLI::Option* cert =
-      app.add_option("--tls_cert", flags.tls_cert, "Certificate chain that the server may ask for, PEM");
-  CLI::Option* key = app.add_option("--tls_key", flags.tls_key, "Its private key, PEM");
+  CLI::Option* ca =
+      app.add_option("--tls_ca", flags.tls_ca,
+                     "Authority (PEM) that must have signed the server's certificate; enables TLS");
+  CLI::Option* cert = app.add_option("--tls_cert", flags.tls_cert,
+                                     "Certificate chain of the client (PEM), if the server asks for one");
+  CLI::Option* key = app.add_option("--tls_key", flags.tls_key, "Private key of --tls_cert (PEM)");
   for (CLI::Option* file : {ca, cert, key}) file->check(CLI::ExistingFile);
   cert->needs(key)->needs(ca);
   key->needs(cert);
@@ -107,8 +111,8 @@ void TakeTargetOfEnvironment(const CLI::App& app, ServerFlags& flags) {
 void AddTimeout(CLI::App& app, absl::Time& deadline) {
   app.add_option_function<double>(
          "--timeout", [&deadline](double seconds) { deadline = SteadyNow() + absl::Seconds(seconds); },
-         absl::StrCat("Give up so many seconds after the start, reading the input included; ",
-                      absl::ToInt64Seconds(kDefaultTimeout), " unless given"))
+         absl::StrCat("Time limit in seconds, including reading the input (default ",
+                      absl::ToInt64Seconds(kDefaultTimeout), ")"))
       ->option_text("SECONDS")
       ->check(SecondsValidator());
 }
@@ -116,27 +120,39 @@ void AddTimeout(CLI::App& app, absl::Time& deadline) {
 // How the array is split into segments.
 void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
   CLI::Option* length = app.add_option("--segment_length", flags.segment_length,
-                                       "A result for each N elements: see Segments, below")
+                                       "One result per N elements: see Segments, below")
                             ->transform(PositiveValidator("N"));
   CLI::Option* lengths =
-      app.add_option("--segment_lengths", flags.segment_lengths,
-                     "The same for segments of these lengths: a one-dimensional .npy file of int64 or uint64")
+      app.add_option(
+             "--segment_lengths", flags.segment_lengths,
+             "One result per segment, with lengths from FILE: a one-dimensional .npy file of int64 or uint64")
           ->option_text("FILE")
           ->excludes(length);
-  CLI::Option* axis = app.add_option("--axis", flags.axis,
-                                     "The same along this axis of an .npy file, which must be its last one")
-                          ->option_text("INT")
-                          ->transform(IntegerValidator())
-                          ->excludes(length)
-                          ->excludes(lengths);
+  CLI::Option* axis =
+      app.add_option("--axis", flags.axis,
+                     "One result per row along the last axis of an .npy file: the number of that axis, or -1")
+          ->option_text("INT")
+          ->transform(IntegerValidator())
+          ->excludes(length)
+          ->excludes(lengths);
   for (CLI::Option* cut : {length, lengths, axis}) cut->excludes(&streams);
 }
 
-// This uses a callback: add_flag would write false if the flag is absent, and so name another policy.
-void AddWrap(CLI::App& app, Spec& spec) {
+// What operators let one choose.
+void AddParameters(CLI::App& app, Spec& spec) {
+  // This uses a callback: add_flag would write false if the flag is absent, and so name another policy.
   app.add_flag_callback(
       "--wrap", [&spec] { spec.wrap_overflow = true; },
-      "sum, product and sum_of_squares of integers, describe's sum: wrap around");
+      "Let integer sum, product, sum_of_squares and describe's sum wrap around instead of failing "
+      "(overflow_policy WRAP)");
+  app.add_flag("--ignore-nan", spec.ignore_nan, "Skip NaN elements of floats (nan_policy IGNORE)");
+  app.add_option(
+         "--ddof", spec.ddof,
+         "Delta degrees of freedom of variance, stddev and describe: they divide by the count minus N")
+      ->option_text("N")
+      ->check(NumberValidator());
+  app.add_option("--modulus", spec.modulus, "Modulus of matrix_product and affine_compose of integers")
+      ->transform(UnsignedValidator("M"));
 }
 
 void AddReduce(CLI::App& app, ReduceFlags& flags) {
@@ -144,92 +160,90 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   // One text: an option with several values would take INPUT as another one.
   app.add_option_function<std::string>(
          "--op", [&flags](const std::string& text) { flags.spec.operators = absl::StrSplit(text, ','); },
-         "Operators, separated by commas, over one pass of the data")
+         "Operators, separated by commas; all are computed in one pass (see `warpfold info`)")
       ->required()
       ->transform(OperatorsValidator());
-  CLI::Option* dtype = AddDtype(app, &flags.type, "Element type; int64 for --iota and --random unless given");
+  CLI::Option* dtype = AddDtype(app, &flags.type, "Element type (default for --iota and --random: int64)");
   CLI::Option* matrix =
       app.add_option_function<std::string>(
              "--matrix",
              [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
-             "Elements are ROWSxCOLUMNS matrices, row-major, of 1x1 to 32x32")
+             "Shape of elements that are matrices (matrix_shape): ROWSxCOLUMNS, row-major, 1x1 to 32x32")
           ->transform(MatrixShapeValidator());
-  AddWrap(app, flags.spec);
-  app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
-  app.add_option("--ddof", flags.spec.ddof, "variance, stddev, describe: divide by the count less N")
-      ->option_text("N")
-      ->check(NumberValidator());
-  app.add_option("--modulus", flags.spec.modulus,
-                 "matrix_product, affine_compose over integers: compute modulo M")
-      ->transform(UnsignedValidator("M"));
+  AddParameters(app, flags.spec);
   CLI::Option* streams =
       app.add_option(
              "--streams", flags.streams,
-             "Connections to stripe the array over, 1 to 64; as the server advises unless given. '-' goes "
-             "over one")
+             "Connections to stripe the array over (default: what the server advises). Standard input and "
+             "compressed arrays use one")
           ->check(CLI::Range(1, 64));
   AddTimeout(app, flags.deadline);
   CLI::Option* checksum =
-      app.add_flag("--checksum", flags.checksum, "Let the server check a CRC32C of the array");
+      app.add_flag("--checksum", flags.checksum, "Send a CRC32C of the array for the server to check");
   app.add_option("--request_id", flags.request_id,
-                 "Appears in the server's log; at most 128 printable ASCII characters")
+                 "Request ID in the server's log: at most 128 printable ASCII characters")
       ->option_text("TEXT");
-  app.add_option("--algorithm", flags.spec.algorithm,
-                 "A classical GPU reduction instead of the canonical one; floats then round in its way")
+  app.add_option(
+         "--algorithm", flags.spec.algorithm,
+         "Classical GPU reduction instead of the canonical one; float results then depend on the algorithm")
       ->excludes(streams)
       ->transform(CLI::Validator(ToAlgorithm, "NAME"));
-  app.add_flag("--json", flags.json, "Answer with one JSON object");
-  app.add_flag(
-      "--progress", flags.progress,
-      "Tell how far it is, and at the end what was done, on standard error also if that is no terminal");
+  app.add_flag("--json", flags.json, "Print one JSON object, or one per segment");
+  app.add_flag("--progress", flags.progress,
+               "Show progress and a final summary on standard error, even if it is not a terminal");
   CLI::Option* member = app.add_option_function<std::string>(
                                "--member", [&flags](const std::string& name) { flags.member = name; },
-                               "Of .npz files: the array of this name")
+                               "Name of the array in an .npz file")
                             ->option_text("NAME");
 
   CLI::Option_group& input = *app.add_option_group("Input");
-  input.add_option("INPUT", flags.inputs, "What to reduce; see below");
+  input.add_option("INPUT", flags.inputs, "Files to reduce, or - for standard input; see below");
   CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
   CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
   for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"))->excludes(member);
   AddSegments(app, flags, *streams);
-  CLI::Option* array =
-      input.add_option("--array", flags.array, "An array that the server keeps (warpfold put)")
-          ->transform(TokenValidator());
+  CLI::Option* array = input
+                           .add_option("--array", flags.array,
+                                       "Array stored on the server: its token, as printed by `warpfold put`")
+                           ->transform(TokenValidator());
   // These options are only for arrays that are sent.
   for (CLI::Option* of_sending : {dtype, matrix, streams, checksum, member}) array->excludes(of_sending);
   input.require_option(1);
-  app.add_option("--first", flags.first, "Of --array: from this element on")
+  app.add_option("--first", flags.first,
+                 "With --array: first element to reduce (default 0); indexes in results count from it")
       ->needs(array)
       ->transform(UnsignedValidator("N"));
-  app.add_option("--count", flags.count, "Of --array: so many elements; all that follow unless given")
+  app.add_option("--count", flags.count, "With --array: number of elements (default: all the rest)")
       ->needs(array)
       ->transform(UnsignedValidator("N"));
-  app.add_option("--seed", flags.seed, "Seed of --random")->needs(random)->transform(UnsignedValidator("S"));
+  app.add_option("--seed", flags.seed, "Seed of --random (default 0)")
+      ->needs(random)
+      ->transform(UnsignedValidator("S"));
 }
 
 void AddPut(CLI::App& app, PutFlags& flags) {
   app.add_option("FILE", flags.input,
-                 "An .npy file, or raw little-endian elements with --dtype; not to be written to meanwhile")
+                 "An .npy file, or raw little-endian elements with --dtype; do not modify it during the call")
       ->required();
   AddDtype(app, &flags.type, "Element type of raw elements");
   app.add_option_function<std::string>(
          "--matrix", [&flags](const std::string& text) { flags.matrix_shape = ParseMatrixShape(text); },
-         "Elements are ROWSxCOLUMNS matrices, row-major, of 1x1 to 32x32")
+         "Shape of elements that are matrices (matrix_shape): ROWSxCOLUMNS, row-major, 1x1 to 32x32")
       ->transform(MatrixShapeValidator());
-  app.add_option("--owner", flags.owner, "Whose array it is, for quotas and lists")->option_text("NAME");
+  app.add_option("--owner", flags.owner, "Owner's name, for quotas and listings")->option_text("NAME");
   app.add_option_function<double>(
          "--ttl", [&flags](double seconds) { flags.time_to_live = absl::Seconds(seconds); },
-         "How long it stays after its last use; as the server has it unless given")
+         "Seconds to keep the array after its last use; more than the server's maximum is reduced to it "
+         "(default and maximum: see `warpfold info`)")
       ->option_text("SECONDS")
       ->check(SecondsValidator());
   AddTimeout(app, flags.deadline);
-  app.add_flag("--json", flags.json, "Answer with one JSON object");
+  app.add_flag("--json", flags.json, "Print one JSON object");
 }
 
 void AddArrays(CLI::App& app, ArraysFlags& flags) {
-  app.add_option("--owner", flags.owner, "Only this owner's")->option_text("NAME");
-  app.add_flag("--json", flags.json, "Answer with one JSON object");
+  app.add_option("--owner", flags.owner, "List only this owner's arrays")->option_text("NAME");
+  app.add_flag("--json", flags.json, "Print one JSON object");
 }
 
 void CheckCommand(const CLI::App& app, const std::vector<std::string>& words) {
@@ -299,22 +313,26 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   app.set_version_flag("--version", WARPFOLD_VERSION);
   app.require_subcommand(1);
   CLI::App& reduce = *app.add_subcommand("reduce", "Reduce an array");
-  CLI::App& put = *app.add_subcommand("put", "Leave an array with the server, for many reductions");
-  CLI::App& arrays = *app.add_subcommand("arrays", "The arrays that the server keeps");
-  CLI::App& erase = *app.add_subcommand("delete", "Have the server forget an array");
-  CLI::App& info = *app.add_subcommand("info", "What the server can do, its device and its limits");
-  CLI::App& health = *app.add_subcommand("health", "Exit with 0 if the server takes calls");
-  CLI::App& bench = *app.add_subcommand("bench", "Load a server, and say how fast it was");
+  CLI::App& put = *app.add_subcommand("put", "Store an array on the server, to reduce it many times");
+  CLI::App& arrays = *app.add_subcommand("arrays", "List the arrays stored on the server");
+  CLI::App& erase = *app.add_subcommand("delete", "Delete an array stored on the server");
+  CLI::App& info = *app.add_subcommand("info", "Show the server's operators, device and limits");
+  CLI::App& health = *app.add_subcommand("health", "Exit with 0 if the server accepts calls");
+  CLI::App& bench = *app.add_subcommand("bench", "Measure a server's throughput and latency");
   CLI::App& sink = *app.add_subcommand("bench-sink")->group("");  // bench starts it
-  for (CLI::App* command : {&reduce, &put, &arrays, &erase, &info, &health, &bench})
-    AddServer(*command, line.server);
+  AddServer(reduce, line.server, "large arrays are split among them (--array needs one)");
+  AddServer(info, line.server, "the first one to respond is shown");
+  AddServer(health, line.server, "one that accepts calls is enough");
+  for (CLI::App* command : {&put, &arrays, &erase, &bench}) AddServer(*command, line.server, "");
+  for (CLI::App* command : {&arrays, &erase, &info, &health})
+    command->footer(absl::StrCat("Gives up after ", absl::ToInt64Seconds(kShortTimeout), " s."));
   AddReduce(reduce, reduce_flags);
   AddPut(put, put_flags);
   AddArrays(arrays, arrays_flags);
-  erase.add_option("TOKEN", delete_flags.array, "As `warpfold put` printed it")
+  erase.add_option("TOKEN", delete_flags.array, "Token of the array, as printed by `warpfold put`")
       ->required()
       ->transform(TokenValidator());
-  info.add_flag("--json", info_flags.json, "Answer with one JSON object");
+  info.add_flag("--json", info_flags.json, "Print one JSON object");
   AddBench(bench, bench_flags);
   AddBenchSink(sink, sink_flags);
 

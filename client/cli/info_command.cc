@@ -8,25 +8,18 @@
 #include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
-namespace {
-
-// A server that is running responds at once.
-constexpr absl::Duration kInfoTimeout = absl::Seconds(5);
-
-}  // namespace
-
 int RunInfo(const Server& server, const InfoFlags& flags) {
-  const DeadlineGuard guard(SteadyNow() + kInfoTimeout);
+  const DeadlineGuard guard(SteadyNow() + kShortTimeout);
   Client client(server.targets, {.credentials = server.credentials});
-  const absl::StatusOr<v1::GetServerInfoResponse> info = client.GetServerInfo({.timeout = kInfoTimeout});
+  const absl::StatusOr<v1::GetServerInfoResponse> info = client.GetServerInfo({.timeout = kShortTimeout});
   if (!info.ok()) return ReportCallError(info.status());
   return PrintAnswer(flags.json ? InfoJson(*info) : InfoText(*info));
 }
 
 int RunHealth(const Server& server) {
-  const DeadlineGuard guard(SteadyNow() + kInfoTimeout);
+  const DeadlineGuard guard(SteadyNow() + kShortTimeout);
   Client client(server.targets, {.credentials = server.credentials});
-  const absl::StatusOr<bool> serving = client.IsServing({.timeout = kInfoTimeout});
+  const absl::StatusOr<bool> serving = client.IsServing({.timeout = kShortTimeout});
   if (!serving.ok()) return ReportCallError(serving.status());
   const int printed = PrintAnswer(*serving ? "SERVING\n" : "NOT_SERVING\n");
   return *serving ? printed : kExitServerError;

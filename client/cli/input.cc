@@ -157,7 +157,7 @@ absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string&
     if (archives == Archives::kRefused) return Refuse("an archive: unpack the array first");
     return OpenNpz(flags, std::move(piece));
   }
-  if (flags.member.has_value()) return Refuse("--member is of .npz files");
+  if (flags.member.has_value()) return Refuse("--member needs an .npz file");
   if (is_npy) return OpenNpy(flags, std::move(piece), bytes);
   if (!flags.type.has_value()) return Refuse("raw elements need --dtype");
   return OpenRaw(flags, std::move(piece));
@@ -269,7 +269,7 @@ absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name, Arc
   *name = flags.inputs.empty() ? "input" : flags.inputs.front();
   if (flags.inputs.empty()) return Generate(flags);
   if (flags.inputs.size() > 1 || flags.inputs.front() != "-") return OpenFiles(flags, name, archives);
-  if (flags.member.has_value()) return Refuse("--member is of .npz files");
+  if (flags.member.has_value()) return Refuse("--member needs an .npz file");
   return OpenStandardInput(flags);
 }
 

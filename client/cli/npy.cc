@@ -104,7 +104,8 @@ absl::Status CheckNpyData(std::uint64_t announced_bytes, std::uint64_t bytes) {
                                " bytes of data, the input has ", bytes));
   }
   if (bytes > announced_bytes) {
-    return Refuse(absl::StrCat(bytes - announced_bytes, " bytes left over after the array"));
+    return Refuse(absl::StrCat("too long: the header announces ", announced_bytes,
+                               " bytes of data, the input has ", bytes));
   }
   return absl::OkStatus();
 }

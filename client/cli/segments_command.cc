@@ -135,7 +135,9 @@ int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer
                                 summary->timings.total, summary->device});
   if (summary->failure_count == 0) return kExitOk;
   // The command ends as a call for one of these segments would have ended.
-  const std::string missing = absl::StrCat(summary->failure_count, " results are missing: see the answers");
+  const std::string missing =
+      absl::StrCat(summary->failure_count, summary->failure_count == 1 ? " segment result has no value"
+                                                                       : " segment results have no value");
   return ReportCallError(printer.overflows()
                              ? MakeError(absl::StatusCode::kOutOfRange, reason::kOverflow, missing)
                              : MakeError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray, missing));
@@ -143,7 +145,7 @@ int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer
 
 // Segments are sent from where they are.
 absl::Status CheckFiles(const FilesInput& files, absl::Time deadline) {
-  if (files.pieces.size() > 1) return Refuse("segments are those of one file");
+  if (files.pieces.size() > 1) return Refuse("segments are taken from one file only");
   const FilePiece& piece = files.pieces.front();
   if (piece.packed()) return Refuse("segments are not taken from a compressed array");
   return piece.member.has_value() ? piece.member->CheckStored(deadline) : absl::OkStatus();

@@ -17,8 +17,8 @@ absl::Status StreamCheck::Add(std::span<const std::byte> bytes) {
   if (input_.byte_count.has_value()) {
     if (byte_count_ <= *input_.byte_count) return absl::OkStatus();
     // Their number is not known before the end, which this does not wait for.
-    return Refuse(absl::StrCat("bytes are left over after the ", *input_.byte_count,
-                               " bytes of data that the header announces"));
+    return Refuse(
+        absl::StrCat("too long: the header announces ", *input_.byte_count, " bytes of data, and more came"));
   }
   if (start_.size() == kZipHeaderBytes) return absl::OkStatus();
   const std::size_t size = std::min(bytes.size(), kZipHeaderBytes - start_.size());

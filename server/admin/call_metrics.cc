@@ -123,22 +123,25 @@ void CallMetrics::WriteByCode(Exposition& out, absl::string_view label, const La
 }
 
 void CallMetrics::Write(Exposition& out) const {
-  out.Family("warpfold_calls_total", "counter", "Calls that have been answered.");
+  out.Family("warpfold_calls_total", "counter", "Finished calls, by method and status code.");
   WriteByCode(out, "method", methods_, calls_);
-  out.Family("warpfold_call_duration_seconds", "histogram", "From a call's arrival to its answer.");
+  out.Family("warpfold_call_duration_seconds", "histogram", "Time from a call's arrival to its response.");
   for (std::size_t i = 0; i < durations_.size(); ++i) durations_[i].Write(out, {{"method", methods_[i]}});
-  out.Family("warpfold_results_total", "counter",
-             "Results asked for, by operator and by the code of the call: one of two operators counts for "
-             "each. A call that ends before its operators have been accepted counts for none.");
+  out.Family(
+      "warpfold_results_total", "counter",
+      "Requested results, by operator and by the status code of the call: a call with two operators counts "
+      "once for each. A call that ends before its operators have been accepted counts for none.");
   WriteByCode(out, "operator", operators_, results_);
   out.Family("warpfold_rejections_total", "counter",
-             "Calls that were not answered OK, by the reason in their ErrorInfo.");
+             "Calls whose status was not OK, by the reason in their ErrorInfo, or by their status code if "
+             "there is none.");
   for (std::size_t i = 0; i < rejections_.size(); ++i) {
     out.Sample({{"reason", reasons_[i]}}, rejections_[i].load(std::memory_order_relaxed));
   }
   out.Family("warpfold_stage_duration_seconds", "histogram",
-             "Of each reduction: waiting for a slot (queue); of each that succeeded: from its header to its "
-             "commit (receive), copies to the device (copy), reducing (kernel). Stages overlap.");
+             "Durations of a reduction's stages: waiting for a slot (queue); and, if it succeeded, from its "
+             "header to its commit (receive), copies to the device (copy) and reducing (kernel). Stages "
+             "overlap.");
   constexpr std::array<const char*, kStages> kNames = {"queue", "receive", "copy", "kernel"};
   for (std::size_t i = 0; i < kStages; ++i) stages_[i].Write(out, {{"stage", kNames[i]}});
 }

@@ -101,7 +101,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     if (!error) return Answer(parser_->get());
     const bool is_malformed = error.category() == make_error_code(http::error::end_of_stream).category();
     if (!is_malformed || error == http::error::end_of_stream) return;
-    Send({.status = 400, .body = "not a request that is served here\n"}, kHttp11, /*keep_alive=*/false);
+    Send({.status = 400, .body = "the request is malformed or too large\n"}, kHttp11, /*keep_alive=*/false);
   }
 
   void Answer(const Request& request) {
@@ -110,7 +110,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     // The absolute form, which proxies use: "http://host/path" (RFC 9112, 3.2.2).
     if (const std::size_t host = target.find("://"); target[0] != '/' && host != std::string::npos)
       target.erase(0, std::min(target.find('/', host + 3), target.size()));
-    HttpResponse answer = {.status = 405, .body = "GET and HEAD alone\n"};
+    HttpResponse answer = {.status = 405, .body = "only GET and HEAD are allowed\n"};
     if (is_head_ || request.method() == http::verb::get)
       answer = server_.Answer(target.substr(0, target.find('?')));
     Send(std::move(answer), request.version(), request.keep_alive());

@@ -16,30 +16,31 @@ double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::Unix
 
 void WriteMemory(Exposition& out, const AdminSources& sources) {
   const ResidentArrays::Room room = sources.service->residents.room();
-  out.Gauge("warpfold_kept_array_capacity_bytes", "The device's memory for arrays that stay.", room.bytes);
-  out.Gauge("warpfold_kept_array_bytes", "How much of it arrays take.", room.bytes - room.free_bytes);
+  out.Gauge("warpfold_kept_array_capacity_bytes", "Device memory for stored arrays.", room.bytes);
+  out.Gauge("warpfold_kept_array_bytes", "Device memory that stored arrays use.",
+            room.bytes - room.free_bytes);
   const RegistrationGauges registrations = sources.registrations();
-  out.Gauge("warpfold_registrations", "Memory of other processes that the server can read.",
+  out.Gauge("warpfold_registrations", "Registrations of other processes' memory, which the server can read.",
             std::uint64_t{registrations.registrations});
-  out.Gauge("warpfold_registered_bytes", "How much that is.", registrations.bytes);
+  out.Gauge("warpfold_registered_bytes", "Bytes of registered memory.", registrations.bytes);
 }
 
 void WriteConnections(Exposition& out, const AdminSources& sources) {
   const ConnectionCounts connections = sources.connections();
   out.Gauge("warpfold_connections", "Connections that are open.", connections.open);
-  out.Gauge("warpfold_connections_limit", "More connections at once are closed.", connections.limit);
+  out.Gauge("warpfold_connections_limit", "Maximum open connections; more are closed.", connections.limit);
   out.Counter("warpfold_connections_total", "Connections that were accepted.", connections.accepted);
   out.Family(
       "warpfold_connections_refused_total", "counter",
-      "Connections that were closed: at once, beyond --max_connections or a peer's half of it (limit), of a "
-      "peer that has taken back or left behind more calls than it may (left_calls), or where no descriptor "
-      "was left (descriptors); and later, for a flood of frames (flood).");
+      "Connections that were closed: at once, beyond --max_connections or a peer's half of it (limit), from "
+      "a peer that has cancelled or abandoned more calls than allowed (left_calls), or because no descriptor "
+      "was left (descriptors); and later, because of a flood of frames (flood).");
   out.Sample({{"reason", "limit"}}, connections.beyond_limit);
   out.Sample({{"reason", "left_calls"}}, connections.left_calls);
   out.Sample({{"reason", "descriptors"}}, connections.no_descriptors);
   out.Sample({{"reason", "flood"}}, connections.floods);
   out.Counter("warpfold_grpc_errors_total",
-              "Errors that gRPC logged, most often of strangers who failed to shake hands.",
+              "Errors that gRPC logged, most often failed handshakes of unknown clients.",
               static_cast<std::uint64_t>(sources.grpc_errors()));
 }
 
@@ -47,21 +48,21 @@ void WriteConnections(Exposition& out, const AdminSources& sources) {
 void WriteFiles(Exposition& out, const AdminSources& sources) {
   const std::vector<Reload> reloads = sources.reloads();
   if (!reloads.empty()) {
-    out.Family(
-        "warpfold_reload_successful", "gauge",
-        "1 if what the files held last is in use, 0 if it was refused: keys (--tls_*), allow (--allow).");
+    out.Family("warpfold_reload_successful", "gauge",
+               "1 if the latest content of the files is in use, 0 if it was rejected: keys (--tls_*), allow "
+               "(--allow).");
     for (const Reload& reload : reloads)
       out.Sample({{"file", reload.file}}, std::uint64_t{reload.is_successful});
-    out.Family("warpfold_reload_success_timestamp_seconds", "gauge", "When what is in use was read.");
+    out.Family("warpfold_reload_success_timestamp_seconds", "gauge", "When the content in use was loaded.");
     for (const Reload& reload : reloads) out.Sample({{"file", reload.file}}, Seconds(reload.used_since));
   }
   if (const std::optional<absl::Time> expiry = sources.certificate_expiry(); expiry.has_value()) {
     out.Gauge("warpfold_certificate_expiry_timestamp_seconds",
-              "When the server's certificate, or another one of its chain, expires.", Seconds(*expiry));
+              "When the first certificate of the server's chain expires.", Seconds(*expiry));
   }
   if (const std::optional<absl::Time> expiry = sources.authorities_expiry(); expiry.has_value()) {
     out.Gauge("warpfold_client_authority_expiry_timestamp_seconds",
-              "When the last certificate of --tls_client_ca expires, and all clients are refused.",
+              "When the last certificate of --tls_client_ca expires, after which all clients are rejected.",
               Seconds(*expiry));
   }
 }
@@ -69,41 +70,43 @@ void WriteFiles(Exposition& out, const AdminSources& sources) {
 }  // namespace
 
 void WriteReady(Exposition& out, bool is_ready) {
-  out.Gauge("warpfold_ready", "1 while the service takes calls, 0 while it starts, drains or has failed.",
+  out.Gauge("warpfold_ready", "1 while the service accepts calls, 0 while it starts, drains or has failed.",
             std::uint64_t{is_ready});
 }
 
 void WriteServiceMetrics(Exposition& out, const AdminSources& sources, bool is_ready) {
   const Service& service = *sources.service;
-  out.Family("warpfold_build_info", "gauge", "Always 1; what runs, on which device.");
+  out.Family("warpfold_build_info", "gauge", "Always 1; the labels name the version, backend and device.");
   const std::string backend = service.backend.name();
   const std::string device = service.backend.device();
   out.Sample({{"version", kVersion}, {"backend", backend}, {"device", device}}, std::uint64_t{1});
   WriteReady(out, is_ready);
   const PoolGauges pool = sources.pool();
-  out.Gauge("warpfold_slots", "Staging buffers, each with its twin on the device.", service.limits.slots);
-  out.Gauge("warpfold_slot_size_bytes", "Bytes of each of them.", service.limits.slot_bytes);
-  out.Gauge("warpfold_slots_free", "Slots that nobody uses.", std::uint64_t{pool.slots_free});
-  out.Gauge("warpfold_slots_in_flight", "Slots that the device works on.",
+  out.Gauge("warpfold_slots", "Staging buffers (slots), each with a counterpart on the device.",
+            service.limits.slots);
+  out.Gauge("warpfold_slot_size_bytes", "Size of a slot.", service.limits.slot_bytes);
+  out.Gauge("warpfold_slots_free", "Slots that are not in use.", std::uint64_t{pool.slots_free});
+  out.Gauge("warpfold_slots_in_flight", "Slots that are being processed by the device.",
             std::uint64_t{pool.slots_in_flight});
-  out.Gauge("warpfold_slot_waiters", "Calls that wait for a slot.", std::uint64_t{pool.waiting_calls});
-  out.Gauge("warpfold_reductions_in_progress", "Reductions that have been admitted.",
+  out.Gauge("warpfold_slot_waiters", "Calls that are waiting for a slot.", std::uint64_t{pool.waiting_calls});
+  out.Gauge("warpfold_reductions_in_progress", "Reductions that have been admitted and have not ended.",
             static_cast<std::uint64_t>(service.admission.reductions()));
-  out.Gauge("warpfold_merges_in_progress", "Merges that have been admitted.",
+  out.Gauge("warpfold_merges_in_progress", "Merges that have been admitted and have not ended.",
             static_cast<std::uint64_t>(service.admission.merges()));
-  out.Gauge("warpfold_reductions_limit", "More reductions at once are refused, and more merges.",
+  out.Gauge("warpfold_reductions_limit",
+            "Maximum concurrent reductions, and separately merges; more are rejected.",
             static_cast<std::uint64_t>(service.limits.max_concurrent_reductions));
   WriteMemory(out, sources);
   WriteConnections(out, sources);
   out.Counter("warpfold_log_lines_dropped_total",
-              "Lines that were lost since nobody read the log, or it could not be written.",
+              "Log lines that were lost because nobody read the log, or because it could not be written.",
               static_cast<std::uint64_t>(sources.log_lines_dropped()));
   WriteFiles(out, sources);
 }
 
 void WriteCallTable(Exposition& out, const CallTable& table) {
   const auto counts = table.CountsByMethod();
-  out.Family("warpfold_calls_in_progress", "gauge", "Calls that have come and are not answered.");
+  out.Family("warpfold_calls_in_progress", "gauge", "Calls that have arrived and not ended.");
   for (const auto& [method, count] : counts) out.Sample({{"method", method}}, count.live);
   out.Family("warpfold_array_bytes_total", "counter",
              "Bytes of arrays that were received, or read from memory that the server can read.");
@@ -113,7 +116,7 @@ void WriteCallTable(Exposition& out, const CallTable& table) {
 void WriteDevice(Exposition& out, const std::optional<DeviceSampler::Sample>& sample) {
   if (!sample.has_value()) return;
   using Told = kernels::DeviceTelemetry;
-  out.Gauge("warpfold_device_sample_timestamp_seconds", "When the driver told what follows.",
+  out.Gauge("warpfold_device_sample_timestamp_seconds", "When the driver reported the values of the devices.",
             Seconds(sample->time));
   const auto write = [&out, &sample](absl::string_view name, absl::string_view help, auto value) {
     bool has_family = false;
@@ -123,10 +126,11 @@ void WriteDevice(Exposition& out, const std::optional<DeviceSampler::Sample>& sa
       out.Sample({{"device", told.device}}, *(told.*value));
     }
   };
-  write("warpfold_device_memory_bytes", "The device's memory.", &Told::memory_bytes);
-  write("warpfold_device_memory_used_bytes", "How much of it all processes use.", &Told::memory_used_bytes);
-  write("warpfold_device_temperature_celsius", "Of the GPU's chip.", &Told::temperature_celsius);
-  write("warpfold_device_power_watts", "What the GPU draws.", &Told::power_watts);
+  write("warpfold_device_memory_bytes", "Memory of the device.", &Told::memory_bytes);
+  write("warpfold_device_memory_used_bytes", "Memory of the device that all processes use.",
+        &Told::memory_used_bytes);
+  write("warpfold_device_temperature_celsius", "Temperature of the GPU's chip.", &Told::temperature_celsius);
+  write("warpfold_device_power_watts", "Power that the GPU draws.", &Told::power_watts);
   bool has_family = false;
   for (const Told& told : sample->telemetry) {
     const auto write_errors = [&](absl::string_view kind, const std::optional<std::uint64_t>& errors) {

@@ -14,6 +14,7 @@ import unittest
 import flags
 
 _PAGES = pathlib.Path(os.environ["WARPFOLD_PAGES"])
+_QUICK = {"arrays", "delete", "info", "health"}  # commands without --timeout
 
 
 def complete(*words: str) -> set[str]:
@@ -56,7 +57,10 @@ class ManualPagesTest(unittest.TestCase):
         for command, section in zip(flags.commands(), sections[1:]):
             for flag in flags.client(command):
                 self.assertIn("\\fB" + flag.replace("-", "\\-") + "\\fR", section, command)
-        self.assertIn("Exit codes: 0; 1 the server answered an error", sections[1])
+        self.assertIn("Exit codes: 0 success; 1 the server returned an error", sections[1])
+        self.assertIn("One of chunks, ipc, memory, resident. Default: chunks.", sections[-1])
+        for command, section in zip(flags.commands(), sections[1:]):
+            self.assertEqual("Gives up after 5 s." in section, command in _QUICK, command)
 
 
 class CompletionTest(unittest.TestCase):
@@ -73,6 +77,7 @@ class CompletionTest(unittest.TestCase):
     def test_values(self):
         self.assertEqual(complete("warpfold-server", "--log_format", ""), {"text", "json"})
         self.assertEqual(complete("warpfold", "bench", "--transport", "u"), {"unix"})
+        self.assertEqual(complete("warpfold", "bench", "--method", ""), {"array", "health", "info", "reduce"})
         self.assertEqual(complete("warpfold-server", "--slots", ""), set())
         folder = f"{_PAGES}/"
         self.assertIn(f"{folder}bash", complete("warpfold", "reduce", "--tls_ca", folder))

@@ -42,7 +42,7 @@ class NoServerTest(TestCase):
         good = npy_bytes(array)
         for reason, content in {
                 "truncated": good[:-1],
-                "1 bytes left over": good + b"x",
+                "too long: the header announces": good + b"x",
                 "big-endian": npy_bytes(array.astype(">i4")),
                 "Fortran-ordered": npy_bytes(numpy.asfortranarray(array)),
                 "unsupported dtype '<c8'": npy_bytes(array.astype("<c8")),
@@ -57,11 +57,14 @@ class NoServerTest(TestCase):
     def test_calls_that_are_refused_before_they_are_sent(self):
         array = self.save("a.npy", numpy.arange(10))
         negative = self.save("negative.npy", numpy.array([-1, 11]))
+        shorter, longer = (self.save(f"{n}.npy", numpy.array([n, 4])) for n in (5, 7))
         for reason, *arguments in (
+                ("the lengths add up to 1 less than the 10 elements", "--segment_lengths", shorter, array),
+                ("the lengths add up to more than the 10 elements", "--segment_lengths", longer, array),
                 ("request_id must be", "--request_id", "a" * 129, array),
                 ("not a whole number of segments of 4", "--segment_length", "4", array),
                 ("length 0 is negative: -1", "--segment_lengths", negative, array),
-                ("--member is of .npz files", "--member", "x", array)):
+                ("--member needs an .npz file", "--member", "x", array)):
             self.assert_refused(reason, *arguments)
         two = warpfold("put", "--target", f"{self.target},{self.target}", array)
         self.assert_exit(2, two, "INVALID_ARGUMENT (BAD_HEADER): arrays that stay with a server")
@@ -247,8 +250,8 @@ class ClientProcessTest(TestCase):
                                          ("an archive", archive.getvalue(), "--dtype", "int32"),
                                          ("an archive", b"PK\3\4" + bytes(96)),
                                          ("truncated", npy[:-4]),
-                                         ("left over after the 24 bytes", npy + bytes(4)),
-                                         ("left over after the 24 bytes", npy + bytes(5_000_000))):
+                                         ("too long: the header announces 24 bytes", npy + bytes(4)),
+                                         ("too long: the header announces 24 bytes", npy + bytes(5_000_000))):
                 done = warpfold("reduce", "--target", server.address, "--op", "sum", *flags, "-", stdin=data)
                 with self.subTest(reason):
                     self.assert_exit(2, done, reason)

@@ -87,8 +87,11 @@ class ScrapeTest(TestCase):
             wait_until(lambda: "warpfold_device_" in get(admin, "/metrics")[1], "the device's state")
             page = get(admin, "/metrics")[1]
             there = names(page) | {"up"}
-            documented = re.findall(r"^\| `((?:warpfold|process)_\w+)` \|", _PAGE.read_text(), re.MULTILINE)
-            self.assertEqual(documented, re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
+            documented = re.findall(r"^\| `((?:warpfold|process)_\w+)` \|.*\| (.+) \|$", _PAGE.read_text(),
+                                    re.MULTILINE)
+            self.assertEqual(documented, re.findall(r"^# HELP (\w+) (.+)", page, re.MULTILINE))
+            self.assertEqual([name for name, _ in documented],
+                             re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
             with prometheus(self.folder, admin) as address:
                 wait_until(lambda: self.query(address, "up == 1"), "a scrape")
                 self.assertTrue(self.query(address, 'warpfold_results_total{operator="sum",code="OK"} == 1'))

@@ -96,11 +96,11 @@ class SegmentsTest(TestCase):
         done = self.run_reduce("--op", "max,sum", "--segment_lengths", lengths, array, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stdout.splitlines()[1], "1 max EMPTY_ARRAY sum 0")
-        self.assertIn("INVALID_ARGUMENT (EMPTY_ARRAY): 1 results are missing", done.stderr)
+        self.assertIn("INVALID_ARGUMENT (EMPTY_ARRAY): 1 segment result has no value", done.stderr)
         array = self.save("array.npy", numpy.array([2**62, 2**62], dtype=numpy.int64))
         lengths = self.save("lengths.npy", numpy.array([2, 0]))
         done = self.run_reduce("--op", "max,sum", "--segment_lengths", lengths, array, check=False)
-        self.assertIn("OUT_OF_RANGE (OVERFLOW): 2 results are missing", done.stderr)
+        self.assertIn("OUT_OF_RANGE (OVERFLOW): 2 segment results have no value", done.stderr)
 
     def test_rows_of_no_elements(self):
         """As in NumPy: the operator's identity for each segment, or its error for no elements."""

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/calls/chunk_stream.h"
 #include "client/cli/validators.h"
@@ -73,10 +74,14 @@ template <typename Value>
 void AddChoice(CLI::App& app, const std::string& name, Value& value,
                const std::map<std::string, Value>& choices, const std::string& help) {
   std::vector<std::string> names;
-  for (const auto& [choice, unused] : choices) names.push_back(choice);
+  std::string by_default;
+  for (const auto& [choice, chosen] : choices) {
+    names.push_back(choice);
+    if (chosen == value) by_default = choice;
+  }
   app.add_option_function<std::string>(
          name, [&value, &choices](const std::string& choice) { value = choices.at(choice); }, help)
-      ->option_text("NAME")
+      ->option_text(absl::StrCat(absl::StrJoin(names, "|"), " [", by_default, "]"))
       ->check(CLI::IsMember(names));
 }
 
@@ -152,12 +157,14 @@ void ValidateAndFillDefaults(BenchFlags& flags, bool has_bytes) {
 
 void AddSides(CLI::App& app, BenchFlags& flags) {
   CLI::Option* target = app.get_option("--target");
-  CLI::Option* server = app.add_option("--server", flags.server, "Start this warpfold-server and load it")
-                            ->check(CLI::ExistingFile)
-                            ->excludes(target)
-                            ->excludes(app.get_option("--tls_ca"));
-  app.add_option("--server_flags", flags.server_flags, "Its flags, separated by blanks")->needs(server);
-  app.add_option("--transport", flags.transport, "How to reach it")
+  CLI::Option* server =
+      app.add_option("--server", flags.server, "Executable of warpfold-server to start and measure")
+          ->check(CLI::ExistingFile)
+          ->excludes(target)
+          ->excludes(app.get_option("--tls_ca"));
+  app.add_option("--server_flags", flags.server_flags, "The server's flags, separated by spaces")
+      ->needs(server);
+  app.add_option("--transport", flags.transport, "Transport to the started server")
       ->check(CLI::IsMember({"tcp", "unix"}))
       ->needs(server)
       ->capture_default_str();
@@ -166,20 +173,22 @@ void AddSides(CLI::App& app, BenchFlags& flags) {
       ->check(CLI::Range(1, 1 << 22))  // the maximum in Linux
       ->excludes(server);
   app.add_flag("--generated", flags.generated, "Also load the server with protoc's stubs, and compare");
-  app.add_flag("--baseline", flags.baseline, "Load sinks, too, and compare; see below");
+  app.add_flag("--baseline", flags.baseline, "Also load sinks, and compare; see below");
 }
 
 // Returns --bytes.
 CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
   AddChoice(app, "--method", flags.method, Methods(),
-            "What a call is: reduce (a stream), array (a message), info, health");
-  AddChoice(app, "--source", flags.source, Sources(),
-            "Where the arrays are: chunks (sent), memory (shared), ipc (of the GPU), resident (put once)");
+            "Kind of call: reduce (a stream), array (a message), info, health");
+  AddChoice(
+      app, "--source", flags.source, Sources(),
+      "Location of the arrays: chunks (sent), memory (shared), ipc (GPU memory), resident (stored once)");
   app.add_option("--memory_socket", flags.memory_socket,
-                 "That of the server at --target, for --source memory and ipc")
+                 "The server's memory socket, for --source memory and ipc")
       ->option_text("PATH")
       ->excludes(app.get_option("--server"));
-  app.add_option("--op", flags.op, "Operators, separated by commas")
+  app.add_option("--op", flags.op,
+                 "Operators, separated by commas; all are computed in one pass (see `warpfold info`)")
       ->transform(OperatorsValidator())
       ->capture_default_str();
   app.add_option_function<std::string>(
@@ -187,13 +196,13 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
          "Element type (default float32)")
       ->transform(TypeValidator());
   CLI::Option* bytes =
-      app.add_option("--bytes", flags.bytes, "Bytes of each array (1 GiB; 4096 for --method array)")
+      app.add_option("--bytes", flags.bytes, "Bytes of each array (default 1 GiB; 4096 for --method array)")
           ->transform(UnsignedValidator("N"));
-  app.add_option("--chunk_bytes", flags.chunk_bytes, "Array bytes in a message of a stream")
+  app.add_option("--chunk_bytes", flags.chunk_bytes, "Array bytes in each message of a stream")
       ->transform(ChunkValidator())
       ->capture_default_str();
   app.add_option("--segment_length", flags.segment_length,
-                 "A result for each N elements of an array, instead of one")
+                 "One result per N elements of an array, instead of one per array")
       ->transform(PositiveValidator("N"));
   app.add_option("--memory_bytes", flags.memory_bytes,
                  "Memory from which all callers' arrays are taken; enlarged if it is too small")
@@ -203,30 +212,31 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
                  "Connections to stripe each array over; 0 for as many as the server advises")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
-  app.add_option("--callers", flags.callers, "Callers at once, each with its own connections and arrays")
+  app.add_option("--callers", flags.callers, "Concurrent callers, each with its own connections and arrays")
       ->check(CLI::Range(1, kMaxCallers))
       ->capture_default_str();
   return bytes;
 }
 
 void AddMeasurement(CLI::App& app, BenchFlags& flags) {
-  app.add_option("--duration", flags.duration_s, "Seconds of each round and side; each has one call at least")
+  app.add_option("--duration", flags.duration_s, "Seconds per round for each server; at least one call")
       ->check(NumberValidator())
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
-  app.add_option("--warm_up", flags.warm_up_s, "Seconds of load before the first round, for each side")
+  app.add_option("--warm_up", flags.warm_up_s, "Seconds of load before the first round, for each server")
       ->check(NumberValidator())
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
-  app.add_option("--rounds", flags.rounds, "Times that each side has its turn")
+  app.add_option("--rounds", flags.rounds, "Number of rounds")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--pause_ms", flags.pause_ms, "Idle time of a caller after each call")
+  app.add_option("--pause_ms", flags.pause_ms,
+                 "Milliseconds that a caller pauses after each call (default 0)")
       ->check(NumberValidator())
       ->check(CLI::Range(0.0, 60'000.0));
-  CLI::Option* json = app.add_flag("--json", flags.json, "A JSON object per side");
-  app.add_flag("--csv", flags.csv, "A line per side, and a first line of names")->excludes(json);
-  app.add_option("--commit", flags.commit, "The commit that was built, for JSON and CSV");
+  CLI::Option* json = app.add_flag("--json", flags.json, "Print one JSON object per server");
+  app.add_flag("--csv", flags.csv, "Print CSV with a header line")->excludes(json);
+  app.add_option("--commit", flags.commit, "Commit that was built, for JSON and CSV");
 }
 
 }  // namespace

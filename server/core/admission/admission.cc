@@ -38,15 +38,15 @@ absl::Status NoPlace(Admission::Kind kind, int limit) {
   if (IsWork(kind)) {
     return kernels::Error(
         absl::StatusCode::kResourceExhausted, reason::kTooManyReductions,
-        absl::StrCat("max_concurrent_reductions = ", limit,
-                     " are in progress, or the rest is kept for small arrays and other clients"),
+        absl::StrCat("the server is full: max_concurrent_reductions = ", limit,
+                     " (some places are reserved for small arrays and other clients)"),
         {{"limit", "max_concurrent_reductions"}, {"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
   }
   const std::string name = LimitName(kind);
-  return kernels::Error(
-      absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
-      absl::StrCat(name, " = ", limit, " are in progress, or the last eighth is kept for other clients"),
-      {{"limit", name}, {"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
+                        absl::StrCat("the server is full: ", name, " = ", limit,
+                                     " (the last eighth is reserved for other clients)"),
+                        {{"limit", name}, {"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
 }
 
 }  // namespace

@@ -20,9 +20,10 @@ constexpr std::size_t kMaxTextBytes = 128;
 absl::Status BadOrder(StreamState state) {
   constexpr absl::string_view kExpected[kStreamStates] = {
       "the first message must be a header",
-      "after the header come chunks, lengths of segments where it gives none, and one commit",
-      "after a header that says where the array lies nothing may come but lengths of segments",
-      "nothing may come after the commit", "the stream has been answered"};
+      "only chunks, lengths of segments (if the header has no segment_length) and one commit may follow the "
+      "header",
+      "only lengths of segments may follow a header with a reference", "nothing may follow the commit",
+      "the stream has already been answered"};
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadOrder,
                         kExpected[static_cast<std::size_t>(state)]);
 }

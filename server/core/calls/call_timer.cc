@@ -13,10 +13,10 @@ namespace warpfold::server {
 namespace {
 
 absl::Status LimitError(absl::string_view reason, absl::string_view what, const char* limit_name,
-                        absl::Duration limit) {
+                        absl::Duration limit, absl::string_view why = "") {
   const std::string seconds = absl::StrCat(absl::ToInt64Seconds(limit));
   return kernels::Error(absl::StatusCode::kDeadlineExceeded, reason,
-                        absl::StrCat(what, " ", limit_name, " = ", seconds),
+                        absl::StrCat(what, " ", limit_name, " = ", seconds, why),
                         {{"limit", limit_name}, {"seconds", seconds}});
 }
 
@@ -64,7 +64,7 @@ absl::Status CallTimer::Overdue(absl::Time now, absl::Duration patience) const {
                           "the call's deadline has passed");
   }
   if (now - start_ >= limits_.duration) {
-    return LimitError(reason::kDuration, "the call outlived", "max_stream_seconds", limits_.duration);
+    return LimitError(reason::kDuration, "the call took longer than", "max_stream_seconds", limits_.duration);
   }
   if (awaiting_client_ && patience < limits_.idle && now - progress_ >= patience) {
     const std::string seconds = absl::StrCat(absl::ToInt64Seconds(patience));
@@ -73,13 +73,11 @@ absl::Status CallTimer::Overdue(absl::Time now, absl::Duration patience) const {
                           {{"seconds", seconds}});
   }
   if (awaiting_client_ && now - progress_ >= limits_.idle) {
-    return LimitError(
-        reason::kIdle,
-        "no bytes came, nor the half-close behind the last of them, and no results were taken, for",
-        "idle_timeout_seconds", limits_.idle);
+    return LimitError(reason::kIdle, "the client was idle for", "idle_timeout_seconds", limits_.idle,
+                      ": it sent no bytes and no half-close, and read no results");
   }
   if (awaiting_client_ && now - pace_begin_ >= 2 * limits_.idle) {
-    return LimitError(reason::kRate, absl::StrCat("fewer than ", pace_bytes_, " bytes came in twice"),
+    return LimitError(reason::kRate, absl::StrCat("fewer than ", pace_bytes_, " bytes arrived in twice"),
                       "idle_timeout_seconds", limits_.idle);
   }
   return absl::OkStatus();

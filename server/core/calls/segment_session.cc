@@ -201,7 +201,7 @@ absl::Status SegmentSession::Announce(std::uint64_t length) {
       return ArrayTooLarge(service_.limits.max_stream_bytes);
     }
     return kernels::Error(absl::StatusCode::kDataLoss, reason::kCountMismatch,
-                          absl::StrCat("lengths cut more than the ", most, " elements that there are"),
+                          absl::StrCat("the lengths add up to more than the ", most, " elements"),
                           {{"field", "lengths"}});
   }
   if (header_.has_expected_segment_count() && announced_segments_ == header_.expected_segment_count()) {
@@ -223,7 +223,7 @@ absl::Status SegmentSession::CheckCounts(std::uint64_t elements, std::uint64_t s
   if (announced_elements_ != elements) {
     return kernels::Error(
         absl::StatusCode::kDataLoss, reason::kCountMismatch,
-        absl::StrCat("lengths cut ", announced_elements_, " elements, but there are ", elements),
+        absl::StrCat("the lengths add up to ", announced_elements_, " elements, but there are ", elements),
         {{"field", "lengths"}});
   }
   return absl::OkStatus();

@@ -137,27 +137,29 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
   const std::uint64_t quota = limits_.owner_bytes;
   const bool is_bound = quota < pool_->ranges.bytes();
   if (is_bound && taken > quota) {
-    return Exhausted(reason::kArrayTooLarge, "no wait makes room for it: an owner's arrays may take ",
+    return Exhausted(reason::kArrayTooLarge, "the array can never fit: one owner may use at most ",
                      "resident_owner_bytes", quota);
   }
   if (taken > pool_->MostOfOneParty()) {
     return Exhausted(reason::kArrayTooLarge,
-                     "no wait makes room for it: one client may have seven eighths of ", "resident_bytes",
-                     pool_->ranges.bytes());
+                     absl::StrCat("the array can never fit: one client may use at most ",
+                                  pool_->MostOfOneParty(), " bytes, seven eighths of "),
+                     "resident_bytes", pool_->ranges.bytes());
   }
   if (is_bound && owned > quota - taken) {
     return Exhausted(reason::kOwnerQuota, "the owner's arrays would exceed ", "resident_owner_bytes", quota);
   }
   const Pool::Share share = Pool::Of(pool_->parties, kept.party);
   if (!pool_->MayTakeOneLocked(share)) {
-    return Exhausted(reason::kResidentFull,
-                     "there are as many arrays as the server keeps, or the rest is kept for other clients; ",
-                     "max_arrays", kMaxArrays);
+    return Exhausted(
+        reason::kResidentFull,
+        "the server has no place for another array, or reserves the last ones for other clients; ",
+        "max_arrays", kMaxArrays);
   }
   if (!pool_->MayTakeLocked(share, taken)) {
     return Exhausted(reason::kResidentFull,
-                     "the client would have more than half, and the last eighth is "
-                     "kept for others; ",
+                     "the client would use more than half, and the last eighth is reserved for other "
+                     "clients; ",
                      "resident_bytes", pool_->ranges.bytes());
   }
   std::vector<NamedMemory::Part> parts = pool_->ranges.Take(kept.byte_count);

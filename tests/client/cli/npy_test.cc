@@ -84,7 +84,7 @@ TEST(NpyTest, RefusesByNameOfTheReason) {
       {good.substr(0, 9), "truncated"},
       {good.substr(0, 20), "truncated"},
       {good.substr(0, good.size() - 1), "truncated: the header announces 8 bytes of data, the input has 7"},
-      {good + "x", "1 bytes left over"},
+      {good + "x", "too long: the header announces 8 bytes of data, the input has 9"},
       {File(4, text, 8), "unsupported .npy version 4.0"},
       {File(0, text, 8), "unsupported .npy version 0.0"},
       {File(1, text, 8, 1), "unsupported .npy version 1.1"},

@@ -59,7 +59,8 @@ TEST(AdmissionTest, EachKindHasPlacesOfItsOwn) {
   EXPECT_EQ(fill(Kind::kSmall, "TOO_MANY_CALLS"), 56u) << "the last eighth is for other peers";
   EXPECT_EQ(fill(Kind::kWatch, "TOO_MANY_CALLS"), 896u);
   EXPECT_EQ(fill(Kind::kCheck, "TOO_MANY_CALLS"), 56u);
-  EXPECT_EQ(refused.message(), "probes = 64 are in progress, or the last eighth is kept for other clients");
+  EXPECT_EQ(refused.message(),
+            "the server is full: probes = 64 (the last eighth is reserved for other clients)");
   EXPECT_THAT(kernels::ErrorDetails(refused),
               testing::UnorderedElementsAre(testing::Pair("limit", "probes"), testing::Pair("value", "64"),
                                             testing::Pair("retry_ms", "100")));

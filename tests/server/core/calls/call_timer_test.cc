@@ -54,8 +54,8 @@ TEST(CallTimerTest, PatienceMayBeShorterThanTheLimit) {
   EXPECT_EQ(ReasonAt(timer, 9), "") << "where nobody says so";
   const absl::Status by_limit = timer.Overdue(After(10), absl::Seconds(20));
   EXPECT_EQ(by_limit.message(),
-            "no bytes came, nor the half-close behind the last of them, and no results were taken, for "
-            "idle_timeout_seconds = 10");
+            "the client was idle for idle_timeout_seconds = 10: it sent no bytes and no half-close, and read "
+            "no results");
 }
 
 // The message came while the server waited for the client to read, and then waited for its turn.

@@ -188,7 +188,8 @@ TEST_F(ResidentArraysTest, AnArrayThatNoWaitMakesRoomForIsTooLarge) {
       EXPECT_THAT(std::string(refused.message()), testing::HasSubstr(limit));
     }
   };
-  const std::string of_pool = absl::StrCat("seven eighths of resident_bytes = ", kBytes);
+  const std::string of_pool = absl::StrCat("one client may use at most ", kMost,
+                                           " bytes, seven eighths of resident_bytes = ", kBytes);
   expect_most(kBytes, kMost, of_pool);  // as without a quota
   expect_most(kMost + kUnit, kMost, of_pool);
   expect_most(kBytes / 2, kBytes / 2, absl::StrCat("resident_owner_bytes = ", kBytes / 2));
@@ -208,7 +209,8 @@ TEST_F(ResidentArraysTest, OnePartyLeavesAnEighthWhateverItsOwners) {
   Put(greedy(kBytes / 4, "two"));
   const absl::Status refused = arrays_.Reserve(greedy(kBytes / 8 + 1, "three"), now_).status();
   EXPECT_EQ(ReasonOf(refused), "RESIDENT_FULL");
-  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("the last eighth is kept for others"));
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("the last eighth is reserved for other clients"));
   const std::string last = Put(greedy(kBytes / 8, "three"));
   for (const std::uint64_t bytes : {std::uint64_t{1}, kBytes / 8}) {
     EXPECT_EQ(ReasonOf(arrays_.Reserve(greedy(bytes, "four"), now_).status()), "RESIDENT_FULL") << bytes;
