@@ -7,12 +7,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "kernels/devices.h"
@@ -51,11 +54,12 @@ std::string CheckAddress(const std::string& address) {
   if (std::any_of(address.begin(), address.end(), absl::ascii_iscntrl))
     return "must have no control characters";
   if (absl::StartsWith(address, "unix:/")) return "";
+  if (absl::StartsWith(address, "unix:")) return "a Unix socket is named by its absolute path, as unix:/path";
   if (absl::StartsWith(address, "*:")) return "all addresses of the machine are 0.0.0.0 or [::], not *";
   const std::size_t colon = address.rfind(':');
+  if (colon == 0) return "the host is missing; all addresses of the machine are 0.0.0.0 or [::]";
   int port = -1;
-  if (colon != std::string::npos && colon > 0 && !absl::StartsWith(address, "unix:") &&
-      address.find_first_not_of("0123456789", colon + 1) == std::string::npos &&
+  if (colon != std::string::npos && address.find_first_not_of("0123456789", colon + 1) == std::string::npos &&
       absl::SimpleAtoi(address.substr(colon + 1), &port) && port <= 65535) {
     return CheckHost(address.substr(0, colon));
   }
@@ -98,6 +102,11 @@ std::string CheckTogether(const Flags& flags) {
     return "--resident_owner_bytes: is more than --resident_bytes";
   if (!flags.tls_cert.empty() && std::all_of(flags.listen.begin(), flags.listen.end(), IsUnix))
     return "--tls_cert: no address of --listen would use it";
+  for (auto it = flags.listen.begin(); it != flags.listen.end(); ++it) {
+    const bool is_one_socket = IsUnix(*it) || IsSameSocket(*it, *it);  // port 0 is another one each time
+    if (is_one_socket && std::find(flags.listen.begin(), it, *it) != it)
+      return absl::StrCat("--listen: names ", *it, " twice");
+  }
   for (const std::string& address : flags.listen) {
     if (!flags.admin_listen.empty() && !IsUnix(address) && IsSameSocket(address, flags.admin_listen))
       return absl::StrCat("--admin_listen: must not be an address of --listen: ", address);
@@ -149,12 +158,26 @@ std::string CheckSocketPath(const std::string& path) {
   return absl::StrCat("must be an absolute path of at most ", kMaxBytes, " bytes");
 }
 
-// CLI11 would take the next word for the value.
-void RefuseEmptyValues(int argc, const char* const* argv) {
-  for (const absl::string_view word : std::vector<absl::string_view>(argv + 1, argv + argc)) {
-    if (absl::StartsWith(word, "--") && word.find('=') == word.size() - 1) {
-      throw CLI::ValidationError(std::string(absl::StripSuffix(word, "=")), "has no value");
-    }
+// CLI11 would take the next word for an empty value, leave out an empty part of a list, and take
+// "--flag=true".
+void RefuseOddValues(const CLI::App& app, int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (!absl::StartsWith(word, "--")) continue;
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    if (equals == word.size() - 1) throw CLI::ValidationError(name, "has no value");
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    if (option == nullptr) continue;
+    const bool takes_value = option->get_items_expected_max() > 0;
+    if (!takes_value && equals != std::string::npos) throw CLI::ValidationError(name, "takes no value");
+    if (option->get_delimiter() != ',') continue;
+    const std::string list = equals != std::string::npos ? word.substr(equals + 1)
+                             : i + 1 < argc              ? argv[i + 1]
+                                                         : "";
+    const std::vector<std::string> parts = absl::StrSplit(list, ',');
+    if (parts.size() > 1 && std::find(parts.begin(), parts.end(), "") != parts.end())
+      throw CLI::ValidationError(name, absl::StrCat("'", list, "' has an empty part"));
   }
 }
 
@@ -224,6 +247,7 @@ void AddMemory(CLI::App& app, Flags* flags) {
                  "User IDs, besides the server's own, that may register memory; comma-separated")
       ->delimiter(',')
       ->allow_extra_args(false)
+      ->check(CLI::Range(std::uint32_t{0}, std::numeric_limits<std::uint32_t>::max()))
       ->needs(socket);
   app.add_option("--max_registered_bytes", flags->max_registered_bytes,
                  "Maximum registered memory in total, in bytes")
@@ -243,8 +267,7 @@ void AddTls(CLI::App& app, Flags* flags) {
   cert->needs(key);
   key->needs(cert);
   app.add_flag("--allow_insecure", flags->allow_insecure,
-               "Serve plaintext also on addresses that other machines can reach")
-      ->disable_flag_override();
+               "Serve plaintext also on addresses that other machines can reach");
   app.add_option("--allow", flags->allow,
                  "File of allowed methods per identity, one identity a line; all other calls are denied")
       ->check(CLI::ExistingFile);
@@ -283,7 +306,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   app.set_version_flag("--version", kVersion);
   // One line: it may end up in a log.
   app.failure_message([](const CLI::App*, const CLI::Error& e) {
-    std::string line = SayTakesNoValue(e.what());
+    std::string line = InPlainerWords(e.what());
     std::replace_if(line.begin(), line.end(), absl::ascii_iscntrl, ' ');
     return line + "\n";
   });
@@ -304,15 +327,13 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
          "--admin_listen", flags->admin_listen,
          "HTTP address (host:port) for /metrics, /healthz, /readyz and /statusz; keep clients away from it")
       ->check(CLI::Validator(CheckAdminAddress, "ADDRESS"));
-  app.add_flag("--reflection", flags->reflection, "Enable gRPC server reflection, for tools such as grpcurl")
-      ->disable_flag_override();
+  app.add_flag("--reflection", flags->reflection, "Enable gRPC server reflection, for tools such as grpcurl");
   app.add_flag("--channelz", flags->channelz,
-               "Enable gRPC channelz, which shows clients all connections and calls")
-      ->disable_flag_override();
+               "Enable gRPC channelz, which shows clients all connections and calls");
   const CLI::Option* const log_format = AddLog(app, flags);
   ReadNumbersAsDecimal<CLI::App, CLI::Validator>(app);
   try {
-    RefuseEmptyValues(argc, argv);
+    RefuseOddValues(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     // If JSON was requested, this line is JSON as well, even though it may come before the flag has been
@@ -321,7 +342,8 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
         log_format->count() > 0 ? log_format->results().back() == "json" : AsksForJson(argc, argv);
     flags->log_format = is_json ? LogFormat::kJson : LogFormat::kText;
     const bool is_answer = app.exit(e, out, error) == 0;  // --help, --version
-    return is_answer && out.flush() ? 0 : kUsageError;
+    if (is_answer && !out.flush()) error << "cannot write to standard output" << std::endl;
+    return is_answer && out ? 0 : kUsageError;
   }
   if (const std::string complaint = CheckTogether(*flags); !complaint.empty()) {
     error << complaint << std::endl;

@@ -86,9 +86,11 @@ void SayReady(LogQueue& output, const RpcServer& server, const Admin* admin, con
   if (admin != nullptr) absl::StrAppend(&line, " admin=", admin->address());
   absl::StrAppend(&line, " device=", service.backend.device(), "\n");
   output.Push([line] { return line; }, line.size());
-  output.Flush(kReadersTime);
+  const bool is_taken = output.Flush(kReadersTime) && output.dropped() == 0;
   TellManager("READY=1");
-  Log(LogLevel::kInfo, absl::StrCat("warpfold-server ", kVersion, " serves on ", service.backend.device()));
+  Log(LogLevel::kInfo, absl::StrCat("warpfold-server ", kVersion, " serves on ", service.backend.device(),
+                                    " at ", absl::StrJoin(server.addresses(), ",")));
+  if (!is_taken) Log(LogLevel::kWarning, "standard output has not taken the line READY");
   Log(LogLevel::kInfo, ToText(memory));
   const Crossovers::WarmUp& warm_up = service.crossovers.warm_up();
   if (warm_up.operators == 0) return;

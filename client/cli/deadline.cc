@@ -15,7 +15,8 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
 
 [[noreturn]] void EndProcess(int exit_code) {
   constexpr absl::string_view kMessage =
-      "warpfold: DEADLINE_EXCEEDED: the time is up, and a reader of the answers or a file system hangs\n";
+      "warpfold: DEADLINE_EXCEEDED (DEADLINE): the time is up, and a reader of the answers or a file system "
+      "hangs\n";
   pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
   // Standard error, too, may be a pipe that nobody reads.
   if (poll(&error, 1, 0) > 0) static_cast<void>(!write(STDERR_FILENO, kMessage.data(), kMessage.size()));

@@ -44,10 +44,10 @@ Integers are the low bits of z, bool is the highest bit, and floats with p bits 
 (z >> (64 - p)) / 2^p: p is 53 for float64, 24 for float32, 11 for float16 and 8 for bfloat16.
 
 Segments: the array is cut into consecutive parts, each with its own results, the same as if it were reduced
-alone: indexes count from the segment's first element. The output has one line per segment: the segment's
-number, then the same fields as for a whole array; with --json, one object per line. Lines are printed while
-the array is sent: they are all right only if the exit code is 0. A segment without a result (overflow, no
-elements) shows the reason instead, and the exit code is 1.
+alone: indexes count from the segment's first element. Elements are scalars, not matrices. The output has one
+line per segment: the segment's number, then the same fields as for a whole array; with --json, one object
+per line. Lines are printed while the array is sent: they are all right only if the exit code is 0. A segment
+without a result (overflow, no elements) shows the reason instead, and the exit code is 1.
 
 The output has one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
@@ -56,6 +56,7 @@ An operator without a value (overflow, no elements) sets the exit code to 1, and
 error; with --json the object has an 'error' with code, reason and message instead of the value. If no
 operator has a value, the call has failed, and nothing goes to standard output, not even an object with
 --json.
+The error of a call is one line, 'warpfold: CODE (REASON): text'; '(REASON)' is omitted if there is none.
 Exit codes: 0 success; 1 the server returned an error or cannot be reached, or the time limit has passed;
 2 usage error, unreadable input, or standard output cannot be written.)";
 
@@ -253,6 +254,36 @@ void CheckCommand(const CLI::App& app, const std::vector<std::string>& words) {
   }
 }
 
+// CLI11 would miss an option that is required before it noticed that its name is misspelt, and take
+// "--json=true". `words` are plain ones.
+void CheckOptions(const CLI::App& app, const std::vector<std::string>& words) {
+  const auto is_named = [&words](const CLI::App* command) { return command->get_name() == words.front(); };
+  const auto commands = words.empty() ? std::vector<const CLI::App*>() : app.get_subcommands(is_named);
+  if (commands.empty()) return;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (!absl::StartsWith(words[i], "-") || words[i] == "-") continue;
+    const std::string name = words[i].substr(0, words[i].find('='));
+    const CLI::Option* const option = commands.front()->get_option_no_throw(name);
+    if (option == nullptr) throw CLI::ValidationError(name, "there is no such option");
+    if (option->get_items_expected_min() > 0) {
+      ++i;  // its value
+    } else if (name.size() < words[i].size()) {
+      throw CLI::ValidationError(name, "takes no value");
+    }
+  }
+}
+
+// The complaint, and how to give several values if it is of an option that takes a list.
+std::string WithHowToList(std::string complaint, const CLI::App& app) {
+  const std::string name = complaint.substr(0, complaint.find(':'));
+  for (const CLI::App* command : app.get_subcommands()) {
+    const CLI::Option* const option = command->get_option_no_throw(name);
+    const bool is_list = option != nullptr && absl::EndsWith(option->get_type_name(), ",...");
+    if (is_list && absl::EndsWith(complaint, kGivenMoreThanOnce)) complaint += "; separate several by commas";
+  }
+  return complaint;
+}
+
 // Says what is wrong with the command line, which it quotes; or prints the help that was requested.
 int Explain(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out;
@@ -261,7 +292,7 @@ int Explain(const CLI::App& app, const CLI::ParseError& error) {
   if (is_answer) return PrintAnswer(out.str());
   const DeadlineGuard guard(SteadyNow(), kExitUsage);
   for (const absl::string_view line : absl::StrSplit(complaint.str(), '\n', absl::SkipEmpty())) {
-    std::cerr << Printable(SayTakesNoValue(std::string(line))) << "\n";
+    std::cerr << Printable(WithHowToList(InPlainerWords(std::string(line)), app)) << "\n";
   }
   return kExitUsage;
 }
@@ -281,7 +312,6 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   CLI::App app("Reduces arrays on a Warpfold server.", "warpfold");
   app.set_version_flag("--version", WARPFOLD_VERSION);
   app.require_subcommand(1);
-  app.option_defaults()->disable_flag_override();  // --json=no says less than it seems to
   CLI::App& reduce = *app.add_subcommand("reduce", "Reduce an array");
   CLI::App& put = *app.add_subcommand("put", "Store an array on the server, to reduce it many times");
   CLI::App& arrays = *app.add_subcommand("arrays", "List the arrays stored on the server");
@@ -312,6 +342,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   try {
     std::vector<std::string> words = PlainWords(app, argc, argv);
     CheckCommand(app, words);
+    CheckOptions(app, words);
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     app.parse(std::move(words));
     TakeTargetOfEnvironment(app, line.server);

@@ -35,6 +35,11 @@ absl::StatusOr<std::optional<MatrixShape>> CheckNpy(const ReduceFlags& flags, El
   const bool needs_matrices = std::any_of(operators.begin(), operators.end(), [](const std::string& name) {
     return name == "matrix_product" || name == "affine_compose";
   });
+  const bool has_maps = std::find(operators.begin(), operators.end(), "affine_compose") != operators.end();
+  if (has_maps && !flags.spec.matrix_shape.has_value() && shape.size() > 1 && shape.back() == 2 &&
+      shape[shape.size() - 2] != 1) {
+    return Refuse("affine_compose takes 1x2 matrices: say --matrix 1x2 if they are the array's rows of 2");
+  }
   absl::StatusOr<std::optional<MatrixShape>> matrix_shape =
       MatrixShapeOf(shape, flags.spec.matrix_shape, needs_matrices);
   if (!matrix_shape.ok()) return matrix_shape.status();
@@ -218,6 +223,7 @@ absl::StatusOr<std::optional<MatrixShape>> MatrixShapeOf(const std::vector<std::
     return asked;
   }
   if (!asked.has_value() && !needs_matrices) return std::nullopt;
+  if (asked.has_value() && asked->rows == 1 && asked->columns == shape.back()) return asked;
   const std::uint64_t rows = shape[shape.size() - 2];
   const std::uint64_t columns = shape[shape.size() - 1];
   if (rows == 0 || columns == 0 || std::max(rows, columns) > kMaxMatrixSide) {

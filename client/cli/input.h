@@ -73,7 +73,8 @@ absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name,
                                 Archives archives = Archives::kRead);
 
 // The matrices in an array of `shape`: `asked` if given, which the last two dimensions must equal unless
-// there is only one; otherwise these two if `needs_matrices`; otherwise none.
+// there is only one, or it is a row, of which the last dimension must have the columns; otherwise these two
+// if `needs_matrices`; otherwise none.
 absl::StatusOr<std::optional<MatrixShape>> MatrixShapeOf(const std::vector<std::uint64_t>& shape,
                                                          std::optional<MatrixShape> asked,
                                                          bool needs_matrices);

@@ -59,7 +59,7 @@ absl::StatusOr<std::uint64_t> DataBytes(const NpyHeader& header, ElementType typ
 // Exactly `size` bytes.
 absl::StatusOr<std::string> ReadAll(NpyReader read, std::size_t size) {
   absl::StatusOr<std::string> bytes = read(size);
-  if (bytes.ok() && bytes->size() < size) return Refuse("truncated: the file ends in its header");
+  if (bytes.ok() && bytes->size() < size) return Refuse("truncated: the input ends in its header");
   return bytes;
 }
 
@@ -101,11 +101,11 @@ absl::StatusOr<NpyHead> ReadNpyHead(NpyReader read) {
 absl::Status CheckNpyData(std::uint64_t announced_bytes, std::uint64_t bytes) {
   if (bytes < announced_bytes) {
     return Refuse(absl::StrCat("truncated: the header announces ", announced_bytes,
-                               " bytes of data, the file has ", bytes));
+                               " bytes of data, the input has ", bytes));
   }
   if (bytes > announced_bytes) {
     return Refuse(absl::StrCat("too long: the header announces ", announced_bytes,
-                               " bytes of data, the file has ", bytes));
+                               " bytes of data, the input has ", bytes));
   }
   return absl::OkStatus();
 }

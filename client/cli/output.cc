@@ -9,12 +9,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "client/cli/flags.h"
 #include "client/connections/status.h"
+#include "client/error.h"
 
 namespace warpfold::cli {
 namespace {
@@ -76,7 +78,9 @@ std::string Printable(absl::string_view text) {
 }
 
 int ReportCallError(const absl::Status& status) {
-  absl::FPrintF(stderr, "warpfold: %s: %s\n", absl::StatusCodeToString(status.code()),
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  const std::string reason = info.has_value() ? absl::StrCat(" (", Printable(info->reason), ")") : "";
+  absl::FPrintF(stderr, "warpfold: %s%s: %s\n", absl::StatusCodeToString(status.code()), reason,
                 Printable(status.message()));
   return IsRefusedCall(status) ? kExitUsage : kExitServerError;
 }

@@ -18,8 +18,9 @@ namespace warpfold::cli {
 // servers' texts must not control a terminal.
 std::string Printable(absl::string_view text);
 
-// "warpfold: INVALID_ARGUMENT: message" on standard error, for a call that failed. Returns kExitServerError,
-// or kExitUsage if the client itself has rejected the call.
+// "warpfold: INVALID_ARGUMENT (EMPTY_ARRAY): message" on standard error, for a call that failed. The reason,
+// in parentheses, is for programs, and is left out if the error has none. Returns kExitServerError, or
+// kExitUsage if the client itself has rejected the call.
 int ReportCallError(const absl::Status& status);
 
 // "warpfold: what: message" on standard error. Returns kExitUsage. An input that has not come in time is not

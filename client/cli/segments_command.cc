@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -20,6 +22,8 @@
 #include "client/cli/refuse.h"
 #include "client/cli/render.h"
 #include "client/client.h"
+#include "client/connections/status.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::cli {
 namespace {
@@ -43,6 +47,12 @@ absl::StatusOr<std::vector<std::uint64_t>> ReadLengths(const std::string& path) 
     if (length < 0) return Refuse(absl::StrCat("length ", i, " is negative: ", length));
   }
   return lengths;
+}
+
+absl::Status CheckScalars(const std::optional<MatrixShape>& matrix_shape) {
+  if (!matrix_shape.has_value()) return absl::OkStatus();
+  return Refuse(absl::StrCat("segments are of scalars, not of ", matrix_shape->rows, "x",
+                             matrix_shape->columns, " matrices"));
 }
 
 // A file of a hundred bytes can name more empty rows than there is memory for their lengths: 1 GiB.
@@ -125,10 +135,12 @@ int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer
                                 summary->timings.total, summary->device});
   if (summary->failure_count == 0) return kExitOk;
   // The command ends as a call for one of these segments would have ended.
-  return ReportCallError(absl::Status(
-      printer.overflows() ? absl::StatusCode::kOutOfRange : absl::StatusCode::kInvalidArgument,
+  const std::string missing =
       absl::StrCat(summary->failure_count, summary->failure_count == 1 ? " segment result has no value"
-                                                                       : " segment results have no value")));
+                                                                       : " segment results have no value");
+  return ReportCallError(printer.overflows()
+                             ? MakeError(absl::StatusCode::kOutOfRange, reason::kOverflow, missing)
+                             : MakeError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray, missing));
 }
 
 // Segments are sent from where they are.
@@ -142,6 +154,8 @@ absl::Status CheckFiles(const FilesInput& files, absl::Time deadline) {
 int RunKept(Client& client, const ReduceFlags& flags, const SegmentCut& cut) {
   const absl::StatusOr<KeptArray> array = FindKeptArray(client, flags);
   if (!array.ok()) return ReportCallError(array.status());
+  if (absl::Status scalars = CheckScalars(array->matrix_shape); !scalars.ok())
+    return ReportInputError("--array", scalars);
   Spec spec = flags.spec;
   spec.matrix_shape = array->matrix_shape;
   Printer printer(flags.json);
@@ -175,6 +189,8 @@ int RunSegments(const Server& server, const ReduceFlags& flags) {
   std::string name;
   const absl::StatusOr<Input> input = OpenInput(flags, &name);
   if (!input.ok()) return ReportInputError(name, input.status());
+  if (absl::Status scalars = CheckScalars(input->matrix_shape); !scalars.ok())
+    return ReportInputError(name, scalars);
   const auto* const files = std::get_if<FilesInput>(&input->source);
   if (files != nullptr) {
     if (absl::Status status = CheckFiles(*files, flags.deadline); !status.ok())

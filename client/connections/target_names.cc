@@ -26,10 +26,31 @@ bool IsPort(absl::string_view text) {
   return absl::SimpleAtoi(text, &number) && number >= 1 && number <= 65535;
 }
 
-// Whether the name refers to something other than a host and a port.
+// Whether the name has a scheme of gRPC's for something other than a host and a port.
 bool IsOfAnotherScheme(absl::string_view target) {
-  const bool is_uri = absl::StrContains(target, "://") && !absl::StartsWith(target, "dns://");
-  return is_uri || absl::StartsWith(target, "vsock:") || absl::StartsWith(target, "xds:");
+  for (const absl::string_view start :
+       {"vsock:", "xds:", "google-c2p://", "google-c2p-experimental://", "ipv4://", "ipv6://"}) {
+    if (absl::StartsWith(target, start)) return true;
+  }
+  return false;
+}
+
+// What is wrong with what follows "unix:" or "unix-abstract:", as FaultOfTarget.
+absl::string_view FaultOfUnixSocket(absl::string_view path) {
+  // A path ends with a zero byte, an abstract name begins with one.
+  constexpr std::size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
+  static_assert(kMaxPathBytes == 107);
+  const bool is_uri = absl::ConsumePrefix(&path, "//");
+  if (path.empty()) return "a Unix socket has a path: unix:/path";
+  if (is_uri && path.front() != '/') return "a Unix socket has no host: unix:/path or unix:///path";
+  return path.size() > kMaxPathBytes ? "the path of a Unix socket has at most 107 bytes" : "";
+}
+
+// The same of "host" in host:port, of which the port is good.
+absl::string_view FaultOfHost(absl::string_view host) {
+  if (host.empty()) return "the host is missing: a target is host:port";
+  const bool is_name_in_brackets = host.front() == '[' && !absl::StrContains(host, ':');
+  return is_name_in_brackets ? "brackets are for IPv6 addresses" : "";
 }
 
 // Removes the scheme, and the DNS server that a URI may name.
@@ -60,17 +81,17 @@ std::optional<absl::string_view> PortOf(absl::string_view target) {
 }  // namespace
 
 absl::string_view FaultOfTarget(absl::string_view target) {
-  // A path ends with a zero byte, an abstract name begins with one.
-  constexpr std::size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
-  static_assert(kMaxPathBytes == 107);
-  if (absl::ConsumePrefix(&target, "unix:") || absl::ConsumePrefix(&target, "unix-abstract:")) {
-    absl::ConsumePrefix(&target, "//");  // of a URI without a host
-    return target.size() > kMaxPathBytes ? "the path of a Unix socket has at most 107 bytes" : "";
-  }
+  if (absl::ConsumePrefix(&target, "unix:") || absl::ConsumePrefix(&target, "unix-abstract:"))
+    return FaultOfUnixSocket(target);
   if (IsOfAnotherScheme(target)) return "";
-  const std::optional<absl::string_view> port = PortOf(WithoutScheme(target));
+  // gRPC would look up such a URI, of http for example, as the name of a host.
+  const bool is_other_uri = absl::StrContains(target, "://") && !absl::StartsWith(target, "dns://");
+  if (is_other_uri) return "gRPC has no such scheme: a target is host:port or unix:/path";
+  const absl::string_view address = WithoutScheme(target);
+  const std::optional<absl::string_view> port = PortOf(address);
   if (!port.has_value()) return "there is no port: a target is host:port, with IPv6 addresses in brackets";
-  return IsPort(*port) ? "" : "a port is a number of 1 to 65535";
+  if (!IsPort(*port)) return "a port is a number of 1 to 65535";
+  return FaultOfHost(address.substr(0, address.size() - port->size() - 1));
 }
 
 std::string UriOf(absl::string_view target) {

@@ -15,8 +15,9 @@ namespace warpfold {
 
 // What is wrong with the name of one address, as the end of a sentence; empty if nothing wrong is found. gRPC
 // accepts any text that begins with a number as a port, modulo 65536, which is a different port; it uses 443
-// if there is none; and it does not report that the path of a Unix socket is too long. Only gRPC knows what
-// is valid in names with schemes other than dns, ipv4, ipv6 and unix.
+// if there is none; it does not report that the path of a Unix socket is too long; and it tries for a while
+// to reach names that lack a host or a path, or have a scheme that it does not know. Only gRPC knows what is
+// valid in names with schemes other than dns, ipv4, ipv6 and unix.
 absl::string_view FaultOfTarget(absl::string_view target);
 
 // The name in the form for gRPC. gRPC treats the path of a Unix socket as that of a URI: it would cut off

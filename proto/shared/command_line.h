@@ -40,11 +40,12 @@ void ReadNumbersAsDecimal(App& app) {
   }
 }
 
-// What CLI11 complains of, in better words where a flag was given a value.
-inline std::string SayTakesNoValue(const std::string& complaint) {
-  constexpr char kHasValue[] = " was given a disallowed flag override";
-  if (!complaint.ends_with(kHasValue)) return complaint;
-  return "--" + complaint.substr(0, complaint.size() - std::string(kHasValue).size()) + ": takes no value";
+inline constexpr char kGivenMoreThanOnce[] = ": given more than once";
+
+// What CLI11 complains of, in better words where an option that takes one value was given several times.
+inline std::string InPlainerWords(const std::string& complaint) {
+  const std::size_t counts = complaint.find(": At Most 1 required but received ");
+  return counts == std::string::npos ? complaint : complaint.substr(0, counts) + kGivenMoreThanOnce;
 }
 
 }  // namespace warpfold

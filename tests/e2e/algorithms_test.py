@@ -34,13 +34,14 @@ class OnAnyDeviceTest(AlgorithmsTest):
         matrices = self.save("matrices.npy", numpy.ones((5, 2, 2), dtype=numpy.int32))
         for algorithm in _ANY_ORDER:
             done = self.call("--algorithm", algorithm, "--op", "matrix_product", matrices)
-            self.assert_exit(1, done, "INVALID_ARGUMENT: ",
+            self.assert_exit(1, done, "INVALID_ARGUMENT (UNSUPPORTED_ALGORITHM): ",
                              f"algorithm {algorithm} does not serve matrix_product: it does not keep")
 
     def test_operators_that_teach_nothing_more_are_refused_with_those_that_do(self):
         for algorithm in (*_ANY_ORDER, *_ORDERED):
             done = self.call("--algorithm", algorithm, "--op", "variance", "--iota", "10")
-            self.assert_exit(1, done, "INVALID_ARGUMENT: ", f"algorithm {algorithm} does not serve variance",
+            self.assert_exit(1, done, "INVALID_ARGUMENT (UNSUPPORTED_ALGORITHM): ",
+                             f"algorithm {algorithm} does not serve variance",
                              "the textbook serves sum, min and max")
 
 
@@ -82,7 +83,8 @@ class OnTheCpuTest(AlgorithmsTest):
         array = self.save("array.npy", numpy.arange(10, dtype=numpy.int32))
         for algorithm in (*_ANY_ORDER, *_ORDERED):
             done = self.call("--algorithm", algorithm, "--op", "sum", array)
-            self.assert_exit(1, done, f"UNIMPLEMENTED: this device has no algorithm {algorithm}")
+            self.assert_exit(1, done, f"UNIMPLEMENTED (UNSUPPORTED_ALGORITHM): this device has no algorithm "
+                             f"{algorithm}")
         self.assertEqual(value(self.address, "sum", "--algorithm", "auto", array), 45)
 
 

@@ -195,7 +195,23 @@ class BenchTest(TestCase):
         nobody = ("--target", f"unix:{self.folder}/nobody", "--method", "health")
         self.assert_exit(1, warpfold("bench", *nobody, *_SHORT), "UNAVAILABLE")
         refuses = ("--server", os.environ["WARPFOLD_SERVER"], "--server_flags", "--device=none")
-        self.assert_exit(1, warpfold("bench", *refuses, *_SHORT), "did not get ready")
+        self.assert_exit(1, warpfold("bench", *refuses, *_SHORT), "did not get ready",
+                         "exit code 2: --device: ")
+
+    def test_servers_that_do_not_start(self):
+        plain = self.file("plain", b"not a program")
+        script = self.folder / "script"
+        script.write_text("#!/bin/sh\nseq 100000 >&2\necho nothing to serve >&2\nkill -9 $$\n")
+        script.chmod(0o755)
+        for server, why in (("/bin/true", "exit code 0\n"), (plain, "exit code 127: Permission denied\n"),
+                            (str(script), "signal 9: ")):
+            done = warpfold("bench", "--server", server, "--method", "health", *_SHORT)
+            self.assert_exit(1, done, f"{server} did not get ready to take calls, {why}")
+
+    def test_errors_of_a_side(self):
+        done = warpfold("bench", "--target", self.server.address, "--op", "sum,sum", "--bytes", "100000",
+                        *_SHORT)
+        self.assert_exit(1, done, "INVALID_ARGUMENT (BAD_HEADER): side warpfold: operators: names sum twice")
 
 
 if __name__ == "__main__":

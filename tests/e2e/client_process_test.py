@@ -48,7 +48,7 @@ class NoServerTest(TestCase):
                 "unsupported dtype '<c8'": npy_bytes(array.astype("<c8")),
                 "unsupported dtype '|S1'": npy_bytes(array.astype("|S1")),
                 "not an .npy file": b"hello, world",
-                "truncated: the file ends in its header": good[:8],
+                "truncated: the input ends in its header": good[:8],
                 "unsupported .npy version": good[:6] + b"\x09" + good[7:],
                 "malformed": good.replace(b"descr", b"descx")}.items():
             path = self.file("bad.npy", content)
@@ -67,12 +67,13 @@ class NoServerTest(TestCase):
                 ("--member needs an .npz file", "--member", "x", array)):
             self.assert_refused(reason, *arguments)
         two = warpfold("put", "--target", f"{self.target},{self.target}", array)
-        self.assert_exit(2, two, "INVALID_ARGUMENT: arrays that stay with a server")
+        self.assert_exit(2, two, "INVALID_ARGUMENT (BAD_HEADER): arrays that stay with a server")
         for command in (("put", array), ("arrays",)):
             for owner in (b"x\xff", "\u00e9", "x" * 129):
                 done = warpfold(*command, "--target", self.target, "--owner", owner)
                 self.assertEqual((done.returncode, done.stderr), (
-                    2, "warpfold: INVALID_ARGUMENT: owner must be at most 128 printable ASCII characters\n"))
+                    2, "warpfold: INVALID_ARGUMENT (BAD_HEADER): owner must be at most 128 printable ASCII "
+                       "characters\n"))
 
     def test_a_file_whose_size_nobody_knows(self):
         self.assert_refused("/proc/self/status: the system does not know the file's size", "--dtype", "uint8",
@@ -343,7 +344,7 @@ class ClientProcessTest(TestCase):
                                                 (("delete", "0" * 32, "--target", "unix:/nobody"), 1))]
             for client in answers:
                 self.assertEqual(client.wait(60), 1)
-                self.assertIn(b"DEADLINE_EXCEEDED: the time is up", client.stderr.read())
+                self.assertIn(b"DEADLINE_EXCEEDED (DEADLINE): the time is up", client.stderr.read())
             for client, code in complaints:
                 self.assertEqual(client.wait(60), code)
 

@@ -150,8 +150,9 @@ class _Reduce:
         self.assertEqual(self.of_stdin("float64", [1.0, 2.0], "variance", "--ddof", "2"), ["nan"])
         for ddof in ("-1", "inf"):
             refused = self.call("--op", "variance", f"--ddof={ddof}", path)
-            self.assert_exit(1, refused, "INVALID_ARGUMENT: ddof")
-        self.assert_exit(1, self.call("--op", "sum", "--ddof", "1", path), "INVALID_ARGUMENT: ddof")
+            self.assert_exit(1, refused, "INVALID_ARGUMENT (BAD_HEADER): ddof")
+        refused = self.call("--op", "sum", "--ddof", "1", path)
+        self.assert_exit(1, refused, "INVALID_ARGUMENT (BAD_HEADER): ddof")
 
     def test_narrow_types(self):
         operators = "sum,min,max,first,l1_norm,describe"
@@ -176,6 +177,11 @@ class _Reduce:
         for flags in ((), ("--matrix", "1x2")):
             text = self.call("--op", "affine_compose", *flags, path).stdout
             self.assertEqual(text, "affine_compose [[10, 22]]\n")  # 5 (2 x + 3) + 7
+        for count in (2, 5000):
+            rows = self.save("rows.npy", numpy.array([[2, 3], [5, 7]] + [[1, 0]] * (count - 2), "<i8"))
+            text = self.call("--op", "affine_compose", "--matrix", "1x2", rows).stdout
+            self.assertEqual(text, "affine_compose [[10, 22]]\n")
+            self.assert_exit(2, self.call("--op", "affine_compose", rows), "say --matrix 1x2")
 
     def test_empty_array(self):
         empty = self.save("e.npy", numpy.array([], "<i4"))
@@ -189,8 +195,8 @@ class _Reduce:
         overflow = self.save("o.npy", numpy.array([2**63 - 1, 1], "<i8"))
         elements = _MAX_STREAM_BYTES // 8
         for status, *arguments in (
-                ("INVALID_ARGUMENT: min", "--op", "min", empty),
-                ("INVALID_ARGUMENT: min", "--op", "min", "--dtype", "int32", "-"),
+                ("INVALID_ARGUMENT (EMPTY_ARRAY): min", "--op", "min", empty),
+                ("INVALID_ARGUMENT (EMPTY_ARRAY): min", "--op", "min", "--dtype", "int32", "-"),
                 ("INVALID_ARGUMENT", "--op", "bit_and", "--dtype", "float32", "--iota", "1"),
                 ("INVALID_ARGUMENT", "--op", "sum,sum", "--iota", "5"),
                 ("INVALID_ARGUMENT", "--op", "sum", "--matrix", "33x33", "--iota", "5"),
@@ -211,7 +217,7 @@ class _Reduce:
                 ("max,sum", f"max {2**63 - 1}\n", [{"op": "max", "value": 2**63 - 1}, {"op": "sum", "error": {
                     "code": "OUT_OF_RANGE", "reason": "OVERFLOW", "message": message}}]),
                 ("sum", "", None)):
-            error = f"warpfold: OUT_OF_RANGE: {message}\n"
+            error = f"warpfold: OUT_OF_RANGE (OVERFLOW): {message}\n"
             done = self.call("--op", operators, overflow)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (1, text, error))
             done = self.call("--op", operators, "--json", overflow)
@@ -222,7 +228,7 @@ class _Reduce:
         overflow = self.save("o.npy", numpy.array([2**63 - 1, 1], "<i8"))
         done = self.call("--op", "max_subarray_sum", overflow)
         self.assertEqual((done.returncode, done.stderr), (
-            1, "warpfold: OUT_OF_RANGE: max_subarray_sum: the exact value does not fit 64 bits\n"))
+            1, "warpfold: OUT_OF_RANGE (OVERFLOW): max_subarray_sum: the exact value does not fit 64 bits\n"))
         self.assert_exit(1, self.call("--op", "max_subarray_sum", "--wrap", overflow), "INVALID_ARGUMENT",
                          "sums modulo 2^bits have no order")
 

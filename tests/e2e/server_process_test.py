@@ -83,6 +83,20 @@ class ReadyTest(TestCase):
             self.assertTrue(first.startswith("READY "), first)
             server.send_signal(signal.SIGTERM)
 
+    def test_the_log_says_where_it_serves_if_nobody_reads_ready(self):
+        for output in (">/dev/full", ">&-"):
+            command = f'exec "$WARPFOLD_SERVER" --listen=127.0.0.1:0 --device=cpu {output}'
+            with subprocess.Popen(["sh", "-c", command], stderr=subprocess.PIPE, text=True) as server, \
+                    killed_after(_LOG_TIMEOUT_S, server):
+                lines = iter(server.stderr.readline, "")
+                serves = next(line for line in lines if "serves on" in line)
+                warning = next(lines)
+                done = warpfold("health", "--target", serves.split()[-1])
+                server.terminate()
+                server.stderr.read()
+            self.assertEqual(done.stdout, "SERVING\n", done.stderr)
+            self.assertIn("warning standard output has not taken the line READY", warning)
+
     def test_two_addresses_at_once(self):
         with Server(listen=f"127.0.0.1:0,unix:{self.folder}/s") as server:
             addresses = server.address.split(",")

@@ -127,13 +127,23 @@ TEST(FlagsTest, WrongValuesAreNamed) {
       {"--tls_key=/nonexistent/a=", "--tls_key: File does not exist: /nonexistent/a="},
       {"--listen=unix:/tmp/a\nb", "--listen: must have no control characters"},
       {"--listen=localhost:65536", "--listen"},
-      {"--listen=127.0.0.1:1,unix:relative", "--listen"},
+      {"--listen=127.0.0.1:1,unix:relative", "--listen: a Unix socket is named by its absolute path"},
+      {"--listen=:50099", "--listen: the host is missing"},
+      {"--admin_listen=:50099", "--admin_listen: the host is missing"},
+      {"--listen=127.0.0.1:0,", "--listen: '127.0.0.1:0,' has an empty part"},
+      {"--listen=,127.0.0.1:0", "--listen: ',127.0.0.1:0' has an empty part"},
+      {"--listen=a:0,,b:0", "--listen: 'a:0,,b:0' has an empty part"},
+      {"--listen=unix:/a,b:0,unix:/a", "--listen: names unix:/a twice"},
+      {"--listen=a:1,a:1", "--listen: names a:1 twice"},
       {"--log_format=xml", "--log_format"},
       {"--listen=localhost:+1", "--listen"},
       {"--listen=localhost: 1", "--listen"},
-      {"--reflection=no", "--reflection"},
-      {"--channelz=false", "--channelz"},
-      {"--allow_insecure=5", "--allow_insecure"},
+      {"--reflection=no", "--reflection: takes no value"},
+      {"--reflection=true", "--reflection: takes no value"},
+      {"--channelz=false", "--channelz: takes no value"},
+      {"--allow_insecure=5", "--allow_insecure: takes no value"},
+      {"--memory_socket_users=4294967296", "Value 4294967296 not in range 0 to 4294967295"},
+      {"--memory_socket_users=1,,2", "'1,,2' has an empty part"},
       {"--no\npe", "--no pe"},
       {"--tls_cert=/dev/null", "--tls_key"},
       {"--tls_client_ca=/dev/null", "--tls_cert"},
@@ -164,6 +174,22 @@ TEST(FlagsTest, AddressesThatClientsCanDial) {
     const Parsed parsed = Parse({absl::StrCat("--listen=", address).c_str()});
     EXPECT_EQ(parsed.exit_code, std::nullopt) << parsed.error;
   }
+}
+
+TEST(FlagsTest, AListMayBeTheNextWordAndNameSeveralFreePorts) {
+  EXPECT_THAT(Parse({"--listen", "127.0.0.1:0,127.0.0.1:0"}).flags.listen, testing::SizeIs(2));
+  EXPECT_THAT(Parse({"--listen", "127.0.0.1:0,"}).error, testing::HasSubstr("has an empty part"));
+  EXPECT_THAT(Parse({"--slots=1", "--slots=2"}).error, testing::HasSubstr("--slots: given more than once"));
+}
+
+// A stream that takes nothing, as a full disk.
+TEST(FlagsTest, HelpThatCannotBeWrittenIsAnError) {
+  std::ostream full(nullptr);
+  std::ostringstream error;
+  Flags flags;
+  const char* const arguments[] = {"warpfold-server", "--help"};
+  EXPECT_EQ(ParseFlags(2, arguments, &flags, full, error), 2);
+  EXPECT_EQ(error.str(), "cannot write to standard output\n");
 }
 
 TEST(FlagsTest, FlagsThatContradictEachOther) {

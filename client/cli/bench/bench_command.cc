@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/cli/bench/caller.h"
 #include "client/cli/bench/load.h"
@@ -55,8 +57,12 @@ absl::StatusOr<LoadResult> Load(Contender& contender, double seconds, const Benc
   const LoadTimes times = {.duration = absl::Seconds(seconds), .pause = absl::Milliseconds(flags.pause_ms)};
   absl::StatusOr<LoadResult> result = RunLoad(contender.callers, contender.walks, times, contender.pid);
   if (result.ok()) return result;
-  return absl::Status(result.status().code(),
-                      absl::StrCat(contender.result.name, ": ", result.status().message()));
+  absl::Status named(result.status().code(),
+                     absl::StrCat("side ", contender.result.name, ": ", result.status().message()));
+  // The reason, and whether the client itself has rejected the call.
+  result.status().ForEachPayload(
+      [&named](absl::string_view type, const absl::Cord& payload) { named.SetPayload(type, payload); });
+  return named;
 }
 
 absl::StatusOr<std::vector<SideResult>> Race(std::vector<Contender> contenders, const BenchFlags& flags) {

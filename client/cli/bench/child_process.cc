@@ -4,21 +4,26 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "proto/shared/steady_time.h"
 
@@ -28,17 +33,24 @@ namespace {
 // A GPU's driver may have to be loaded first.
 constexpr absl::Duration kReadyTimeout = absl::Seconds(60);
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
+// A process that has closed its standard output has ended by then, or goes on.
+constexpr absl::Duration kEndingTime = absl::Seconds(1);
 constexpr absl::Duration kEndCheckedEvery = absl::Milliseconds(5);
+// So long a log is kept. A process with more to say is refused it as by a full disk, so that nobody has to
+// read a line for each call.
+constexpr std::size_t kLogBytes = std::size_t{64} << 10;
 
 // Runs in the new process, which must not allocate: another thread may have been allocating at the fork.
-[[noreturn]] void BecomeChild(char* const* arguments, int output, pid_t parent) {
+[[noreturn]] void BecomeChild(char* const* arguments, int output, int log, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
   const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nowhere, STDIN_FILENO);
-  dup2(nowhere, STDERR_FILENO);
+  dup2(log, STDERR_FILENO);
   dup2(output, STDOUT_FILENO);
   execv(arguments[0], arguments);
+  const absl::string_view why = strerrordesc_np(errno);
+  static_cast<void>(!write(STDERR_FILENO, why.data(), why.size()));
   _exit(127);
 }
 
@@ -65,6 +77,33 @@ std::string AddressIn(const std::string& line) {
   return all.substr(0, all.find(','));
 }
 
+// Memory of that size, as a file. Negative if there is none.
+int MakeLog() {
+  const int log = memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (log < 0 || (ftruncate(log, kLogBytes) == 0 && fcntl(log, F_ADD_SEALS, F_SEAL_GROW) == 0)) return log;
+  close(log);
+  return -1;
+}
+
+// The last line of the log, or nothing.
+std::string LastLineOf(int log) {
+  std::string text(kLogBytes, '\0');
+  const ssize_t size = pread(log, text.data(), text.size(), 0);
+  text.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  text.resize(std::min(text.find('\0'), text.size()));
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
+  return lines.empty() ? "" : lines.back();
+}
+
+// `how` it has ended, if it has, and what it `said` before.
+absl::Status NotReady(const std::string& executable, std::optional<int> how, const std::string& said) {
+  std::string text = absl::StrCat(executable, " did not get ready to take calls");
+  if (how.has_value() && WIFEXITED(*how)) absl::StrAppend(&text, ", exit code ", WEXITSTATUS(*how));
+  if (how.has_value() && WIFSIGNALED(*how)) absl::StrAppend(&text, ", signal ", WTERMSIG(*how));
+  if (!said.empty()) absl::StrAppend(&text, ": ", said);
+  return absl::UnavailableError(text);
+}
+
 }  // namespace
 
 absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>& command) {
@@ -73,21 +112,21 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
   arguments.push_back(nullptr);
   int pipe[2];
   if (pipe2(pipe, O_CLOEXEC) != 0) return absl::ResourceExhaustedError("no pipe can be made");
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid == 0) BecomeChild(arguments.data(), pipe[1], parent);
-  close(pipe[1]);
-  if (pid < 0) {
+  const int log = MakeLog();
+  const absl::Cleanup close_all = [&pipe, log] {
     close(pipe[0]);
-    return absl::ResourceExhaustedError("no process can be started");
-  }
+    if (log >= 0) close(log);
+  };
+  const pid_t parent = getpid();
+  const pid_t pid = log < 0 ? -1 : fork();
+  if (pid == 0) BecomeChild(arguments.data(), pipe[1], log, parent);
+  close(pipe[1]);
+  if (pid < 0) return absl::ResourceExhaustedError("no process can be started");
   ChildProcess child(pid);
   child.address_ = AddressIn(ReadLine(pipe[0]));
-  close(pipe[0]);
-  if (child.address_.empty()) {
-    return absl::UnavailableError(absl::StrCat(command[0], " did not get ready to take calls"));
-  }
-  return child;
+  if (!child.address_.empty()) return child;
+  const std::optional<int> how = child.AwaitEnd(kEndingTime);
+  return NotReady(command[0], how, LastLineOf(log));
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
@@ -96,11 +135,20 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
 ChildProcess::~ChildProcess() {
   if (pid_ == 0) return;
   kill(pid_, SIGTERM);
-  const absl::Time deadline = SteadyNow() + kEndTimeout;
-  while (waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (SteadyNow() >= deadline) kill(pid_, SIGKILL);
+  if (AwaitEnd(kEndTimeout).has_value()) return;
+  kill(pid_, SIGKILL);
+  AwaitEnd(absl::InfiniteDuration());
+}
+
+std::optional<int> ChildProcess::AwaitEnd(absl::Duration longest) {
+  const absl::Time deadline = SteadyNow() + longest;
+  int how = 0;
+  while (waitpid(pid_, &how, WNOHANG) == 0) {
+    if (SteadyNow() >= deadline) return std::nullopt;
     absl::SleepFor(kEndCheckedEvery);
   }
+  pid_ = 0;
+  return how;
 }
 
 absl::StatusOr<double> CpuSecondsOf(pid_t pid) {

@@ -6,17 +6,20 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace warpfold::cli {
 
 class ChildProcess {
  public:
-  // Starts `command` and waits until it says "READY listen=ADDRESS" on standard output. Its log is discarded.
-  // UNAVAILABLE if it ends earlier, or prints nothing for a minute.
+  // Starts `command` and waits until it says "READY listen=ADDRESS" on standard output. UNAVAILABLE if it
+  // ends earlier, or prints nothing for a minute, with the last line of its log. The log of a process that is
+  // ready is discarded.
   static absl::StatusOr<ChildProcess> Start(const std::vector<std::string>& command);
 
   ChildProcess(ChildProcess&& other) noexcept;
@@ -29,6 +32,8 @@ class ChildProcess {
 
  private:
   explicit ChildProcess(pid_t pid) : pid_(pid) {}
+  // How it has ended, as waitpid() says it; nothing if it still runs after that time.
+  std::optional<int> AwaitEnd(absl::Duration longest);
 
   pid_t pid_;
   std::string address_;

@@ -203,7 +203,7 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
       ->capture_default_str();
   app.add_option("--segment_length", flags.segment_length,
                  "One result per N elements of an array, instead of one per array")
-      ->transform(UnsignedValidator("N"));
+      ->transform(PositiveValidator("N"));
   app.add_option("--memory_bytes", flags.memory_bytes,
                  "Memory from which all callers' arrays are taken; enlarged if it is too small")
       ->transform(UnsignedValidator("N"))

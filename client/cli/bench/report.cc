@@ -145,6 +145,28 @@ std::string CsvCell(const Json& value) {
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");  // RFC 4180
 }
 
+// "1 caller", "2 callers".
+std::string Counted(int count, absl::string_view what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// What every side was loaded with. Calls that have no array have no operator either, and no device.
+std::string TitleOf(const Json& line) {
+  std::vector<std::string> parts = {line["method"].get<std::string>()};
+  if (const auto bytes = line["bytes"].get<std::uint64_t>(); bytes > 0) {
+    absl::StrAppend(&parts[0], " ", line["operator"].get<std::string>(), " ",
+                    line["dtype"].get<std::string>());
+    parts.push_back(absl::StrCat(bytes, " bytes from ", line["source"].get<std::string>()));
+    const int streams = line["streams"].get<int>();
+    parts.push_back(streams == 0 ? "streams as the server advises" : Counted(streams, "stream"));
+  }
+  parts.push_back(Counted(line["callers"].get<int>(), "caller"));
+  parts.push_back(line["transport"].get<std::string>());
+  if (const auto device = line["device"].get<std::string>(); !device.empty())
+    parts.push_back(Printable(device));
+  return absl::StrCat(absl::StrJoin(parts, ", "), "\n");
+}
+
 }  // namespace
 
 std::vector<Json> ReportLines(const BenchFlags& flags, const std::string& transport,
@@ -201,18 +223,13 @@ std::string CsvText(std::span<const Json> lines) {
 
 std::string TableText(std::span<const Json> lines) {
   const Json& first = lines.front();
-  std::string text = absl::StrFormat("%s %s %s, %d bytes from %s, %d streams, %d callers, %s, %s\n",
-                                     first["method"].get<std::string>(), first["operator"].get<std::string>(),
-                                     first["dtype"].get<std::string>(), first["bytes"].get<std::uint64_t>(),
-                                     first["source"].get<std::string>(), first["streams"].get<int>(),
-                                     first["callers"].get<int>(), first["transport"].get<std::string>(),
-                                     Printable(first["device"].get<std::string>()));
+  std::string text = TitleOf(first);
   const auto row = [&text](const std::string& name, const std::vector<std::string>& cells) {
     absl::StrAppendFormat(&text, "%-14s", name);
     for (const std::string& cell : cells) absl::StrAppendFormat(&text, " %9s", cell);
     text.push_back('\n');
   };
-  row("", {"GB/s", "least", "most", "calls/s", "p50 us", "p90", "p99", "p99.9", "CPU s/GB", "client's"});
+  row("", {"GB/s", "least", "most", "calls/s", "p50 us", "p90", "p99", "p99.9", "server's", "client's"});
   for (const Json& line : lines) {
     std::vector<std::string> cells;
     for (const char* key : {"gbps", "gbps_min", "gbps_max", "calls_per_s", "p50_us", "p90_us", "p99_us",
@@ -221,11 +238,14 @@ std::string TableText(std::span<const Json> lines) {
     }
     row(line["side"].get<std::string>(), cells);
   }
+  absl::StrAppend(&text, "Columns server's and client's: CPU seconds per GB\n");
   absl::StrAppendFormat(&text, "Server, means of a call in us: queue %s, receive %s, copy %s, kernel %s\n",
                         Number(first["queue_us"]), Number(first["receive_us"]), Number(first["copy_us"]),
                         Number(first["kernel_us"]));
   if (!first["set_up_ms"].is_null()) {
-    absl::StrAppendFormat(&text, "Memory handed over in %s ms\n", Number(first["set_up_ms"]));
+    const bool is_put = first["source"] == SourceName(BenchSource::kResident);
+    absl::StrAppendFormat(&text, "%s in %s ms\n", is_put ? "Arrays put" : "Memory handed over",
+                          Number(first["set_up_ms"]));
   }
   for (const Json& line : lines.subspan(1)) {
     absl::StrAppendFormat(

@@ -148,6 +148,7 @@ TEST(BenchFlagsTest, WhatDoesNotFitTogetherExitsWith2) {
       {"--op", "summ"},
       {"--baseline", "--op", "sum,describe"},
       {"--dtype", "int128"},
+      {"--segment_length", "0"},
       {"--segment_length", "3"},
       {"--segment_length", "4", "--method", "health"},
       {"--segment_length", "4", "--streams", "2"},
@@ -237,6 +238,39 @@ TEST(ReportTest, TextsHaveALinePerSide) {
   EXPECT_THAT(CsvText(ReportLines(flags, "unix", TwoSides())), testing::HasSubstr(",\"a\"\"b,c\","));
   EXPECT_THAT(TableText(lines),
               testing::HasSubstr("warpfold to async_copy: 0.5 times the rate (0.5 to 0.5)"));
+}
+
+TEST(ReportTest, TheTableSaysWhatWasLoaded) {
+  std::vector<SideResult> sides = TwoSides();
+  for (LoadResult& round : sides.front().rounds) round.device = "cpu";
+  BenchFlags flags;
+  flags.bytes = 4096;
+  const auto title = [&] {
+    const std::string text = TableText(ReportLines(flags, "unix", sides));
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(title(), "reduce sum float32, 4096 bytes from chunks, 1 stream, 1 caller, unix, cpu");
+  flags.streams = 2;
+  flags.callers = 3;
+  EXPECT_EQ(title(), "reduce sum float32, 4096 bytes from chunks, 2 streams, 3 callers, unix, cpu");
+  flags.streams = 0;
+  EXPECT_THAT(title(), testing::HasSubstr(", streams as the server advises, 3 callers"));
+  flags.method = BenchMethod::kInfo;  // a call without an array, of which no device is known
+  flags.bytes = 0;
+  for (LoadResult& round : sides.front().rounds) round.device = "";
+  EXPECT_EQ(title(), "info, 3 callers, unix");
+}
+
+TEST(ReportTest, HowMemoryGotToTheServer) {
+  std::vector<SideResult> sides = TwoSides();
+  sides.front().set_up_ms = 3;
+  BenchFlags flags;
+  flags.bytes = 4096;
+  flags.source = BenchSource::kMemory;
+  EXPECT_THAT(TableText(ReportLines(flags, "unix", sides)),
+              testing::HasSubstr("\nMemory handed over in 3 ms\n"));
+  flags.source = BenchSource::kResident;
+  EXPECT_THAT(TableText(ReportLines(flags, "unix", sides)), testing::HasSubstr("\nArrays put in 3 ms\n"));
 }
 
 }  // namespace

@@ -48,9 +48,9 @@ TEST(FlagsTest, UsageErrorsExitWith2) {
   }
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--target", "a:1,,b:2"}), 2);
   // Numbers are decimal, without blanks, for every option; and a flag has no value.
-  for (const char* odd :
-       {"--streams=0x2", "--streams= 2", "--ddof=0x1", "--ddof= 1", "--timeout=0x10", "--timeout=5 ",
-        "--matrix=+2x2", "--matrix= 2x2", "--axis= 1", "--wrap=-1", "--json=5", "--checksum=no"}) {
+  for (const char* odd : {"--streams=0x2", "--streams= 2", "--ddof=0x1", "--ddof= 1", "--timeout=0x10",
+                          "--timeout=5 ", "--matrix=+2x2", "--matrix= 2x2", "--axis= 1", "--wrap=-1",
+                          "--json=5", "--checksum=no", "--json=true", "--json=false"}) {
     EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "8", odd}), 2) << odd;
   }
   EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
@@ -84,7 +84,15 @@ TEST(FlagsTest, ComplaintsNameWhatIsWrong) {
   const std::vector<std::pair<std::vector<const char*>, const char*>> cases = {
       {{"fold"}, "fold: there is no such command\n"},
       {{"bench", "--method", "fold"}, "fold not in {array,health,info,reduce}\n"},
-      {{"bench", "--source", "disk"}, "disk not in {chunks,ipc,memory,resident}\n"}};
+      {{"bench", "--source", "disk"}, "disk not in {chunks,ipc,memory,resident}\n"},
+      {{"reduce", "--oper", "sum", "a.npy"}, "--oper: there is no such option\n"},
+      {{"reduce", "--oper=sum", "a.npy"}, "--oper: there is no such option\n"},
+      {{"reduce", "a.npy", "-x"}, "-x: there is no such option\n"},
+      {{"reduce", "--op", "sum", "--op", "max"}, "--op: given more than once; separate several by commas\n"},
+      {{"health", "--target", "a:1", "--target", "b:1"}, "more than once; separate several by commas\n"},
+      {{"reduce", "--op", "sum", "--random", "5", "--seed=1", "--seed=2"}, "--seed: given more than once\n"},
+      {{"health", "--target", ":50051"}, "':50051': the host is missing"},
+      {{"health", "--target", "http://a:1"}, "'http://a:1': gRPC has no such scheme"}};
   for (const auto& [words, complaint] : cases) {
     testing::internal::CaptureStderr();
     EXPECT_EQ(ExitCodeOf(words), 2);

@@ -7,14 +7,18 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/flags.h"
 #include "client/cli/generated_arrays.h"
 #include "client/cli/input.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/render.h"
+#include "client/connections/status.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::cli {
 namespace {
@@ -137,6 +141,23 @@ TEST(PrintableTest, NothingSteersATerminal) {
     EXPECT_EQ(Printable(text), text);
 }
 
+TEST(ReportTest, AnErrorsReasonIsForPrograms) {
+  const auto expect = [](const absl::Status& status, int exit_code, const std::string& line) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(ReportCallError(status), exit_code);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), line);
+  };
+  expect(MakeError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray, "no elements"), kExitServerError,
+         "warpfold: INVALID_ARGUMENT (EMPTY_ARRAY): no elements\n");
+  expect(BadHeader("owner is too long"), kExitUsage,
+         "warpfold: INVALID_ARGUMENT (BAD_HEADER): owner is too long\n");
+  expect(absl::UnavailableError("nobody is there"), kExitServerError,
+         "warpfold: UNAVAILABLE: nobody is there\n");
+  // A server's reason must not control a terminal either.
+  expect(MakeError(absl::StatusCode::kInternal, "A\x1b[2J", "text"), kExitServerError,
+         "warpfold: INTERNAL (A\\x1b[2J): text\n");
+}
+
 TEST(ArraysTest, TextAndJson) {
   ResidentArray array = {.token = std::string(16, '\xab'),
                          .id = 7,
@@ -253,6 +274,12 @@ TEST(MatrixShapeTest, LastTwoDimensionsWhereMatricesAreAskedFor) {
   EXPECT_EQ(*MatrixShapeOf({2, 3}, std::nullopt, true), two_by_three);
   EXPECT_EQ(*MatrixShapeOf({42}, two_by_three, true), two_by_three);
   EXPECT_FALSE(MatrixShapeOf({7, 3, 2}, two_by_three, false).ok());
+  const MatrixShape row = {1, 3};
+  EXPECT_EQ(*MatrixShapeOf({7, 1, 3}, row, true), row);
+  EXPECT_EQ(*MatrixShapeOf({7, 3}, row, true), row);
+  EXPECT_EQ(*MatrixShapeOf({7, 2, 3}, row, false), row);
+  EXPECT_FALSE(MatrixShapeOf({7, 2}, row, true).ok());
+  EXPECT_FALSE(MatrixShapeOf({3, 1}, row, true).ok());
   EXPECT_FALSE(MatrixShapeOf({42}, std::nullopt, true).ok());
   EXPECT_FALSE(MatrixShapeOf({7, 0, 3}, std::nullopt, true).ok());
 }

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace warpfold {
 namespace {
@@ -50,6 +52,32 @@ TEST(TargetNamesTest, APortHasToBeThere) {
         "dns://1.1.1.1:53", "dns:", "dns:a:b:1"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({bad}))) << bad;
     EXPECT_THAT(CheckTargets({bad}).message(), testing::HasSubstr("there is no port"));
+  }
+}
+
+// gRPC would try for a while to reach them.
+TEST(TargetNamesTest, AHostOrAPathHasToBeThereInASchemeThatGrpcKnows) {
+  for (const char* const good : {"ipv4:///127.0.0.1:1", "ipv6:///[::1]:1", "google-c2p:///name",
+                                 "unix:///run/a", "unix:relative", "unix-abstract:///a"}) {
+    EXPECT_TRUE(CheckTargets({good}).ok()) << good << ": " << CheckTargets({good});
+  }
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {":50051", "the host is missing"},
+      {"dns:///:50051", "the host is missing"},
+      {"ipv4::50051", "the host is missing"},
+      {"ipv4:127.0.0.1:1,:2", "the host is missing"},
+      {"[]:50051", "brackets are for IPv6 addresses"},
+      {"[localhost]:50051", "brackets are for IPv6 addresses"},
+      {"unix:", "a Unix socket has a path"},
+      {"unix://", "a Unix socket has a path"},
+      {"unix-abstract:", "a Unix socket has a path"},
+      {"unix://run/a", "a Unix socket has no host"},
+      {"http://127.0.0.1:1", "gRPC has no such scheme"},
+      {"https://host", "gRPC has no such scheme"},
+      {"DNS:///host:1", "gRPC has no such scheme"}};
+  for (const auto& [bad, fault] : cases) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({bad}))) << bad;
+    EXPECT_THAT(CheckTargets({bad}).message(), testing::HasSubstr(fault)) << bad;
   }
 }
 
