@@ -56,7 +56,9 @@ void ExpectRefused(const std::vector<absl::Status>& answers, const std::string& 
     EXPECT_TRUE(absl::IsInvalidArgument(answers[i])) << "call " << i << ": " << answers[i];
     ErrorInfo info = GetErrorInfo(answers[i]).value_or(ErrorInfo{});
     EXPECT_EQ(info.reason, reason) << "call " << i;
-    if (!field.empty()) EXPECT_EQ(info.metadata["field"], field) << "call " << i;
+    if (!field.empty()) {
+      EXPECT_EQ(info.metadata["field"], field) << "call " << i;
+    }
     // Rejected targets have no reason.
     EXPECT_EQ(IsRefusedCall(answers[i]), !reason.empty()) << "call " << i;
   }
