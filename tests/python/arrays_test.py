@@ -124,6 +124,10 @@ def test_lists_of_integers_that_no_type_holds(client):
     assert client.sum([2**63, 1]) == 2**63 + 1
     assert client.sum([-1, 2**63 - 1]) == 2**63 - 2
     assert client.sum([-1.0, 2**63]) == 2.0**63
+    for items in ([numpy.uint64(2**53 + 1), -1], [[-2**63], [numpy.uint64(2**63 - 1)]]):  # float64, to NumPy
+        values = [int(item) for item in numpy.array(items, object).flat]
+        assert client.sum(items) == sum(values) and client.max(items) == max(values)
+        assert client.max(items).dtype == "int64"
 
 
 def test_bools_beside_large_integers(client):

@@ -261,7 +261,7 @@ def test_progress_bar(client, capsys, monkeypatch):
     client.sum(numpy.ones(1 << 20), progress=True)
     assert "8.39M" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(ModuleNotFoundError, match="tqdm"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install tqdm\), or pass a function"):
         client.sum(X, progress=True)
 
 

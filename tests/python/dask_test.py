@@ -145,6 +145,10 @@ class TestRefused:
     def of(self, x, chunks="auto"):
         return warpfold.dask.reduce(dask_array.from_array(x, chunks=chunks), "sum", "127.0.0.1:1")
 
+    def test_other_methods_name_the_function_for_dask(self, client):
+        with pytest.raises(TypeError, match=r"dask\.array.*pass it to warpfold\.dask\.reduce"):
+            client.sum(dask_array.ones(3))
+
     def test_what_is_no_array_of_elements(self):
         with pytest.raises(TypeError, match=r"dask\.array"):
             warpfold.dask.reduce(numpy.ones(3), "sum", "127.0.0.1:1")

@@ -85,7 +85,7 @@ def test_a_narrow_sum_is_better_than_one_of_narrow_elements(client):
 
 @pytest.mark.parametrize(("elements", "answered", "says"), [
     ("float32", "int64", "astype"), ("float32", "complex64", "complex"), ("int8", "bool", "any"),
-    ("float64", ">f8", "its own order"), ("int32", "longdouble", "64 bits"),
+    ("float64", ">f8", "native-endian"), ("int32", "longdouble", "64 bits"),
     ("int32", "datetime64[s]", "NumPy"),
 ])
 def test_types_that_an_answer_cannot_have(client, elements, answered, says):
@@ -107,12 +107,23 @@ def test_values_beyond_the_64_bits_of_the_elements(client, elements, answered, r
             with pytest.raises(OutOfRangeError, match=remedy) as raised:
                 function(x, axis, dtype=answered)
             assert raised.value.reason == "OVERFLOW" and "WRAP" not in str(raised.value)
+            assert raised.value.fields["operator"] == ("sum" if function == client.sum else "product")
     if answered in ("uint64", "float64"):  # the message says this
         assert int(client.sum(x[0].astype(answered), dtype=answered)) == 2 * int(x[0, 0])
 
 
+def test_values_beyond_the_type_that_is_asked_for(client):
+    for x, axis in ((numpy.array([300]), None), (numpy.array([[1, 2], [300, 4]]), 1)):
+        for function, operator in ((client.sum, "sum"), (client.prod, "product")):
+            with pytest.raises(OutOfRangeError, match="dtype=uint8") as raised:
+                function(x, axis, dtype="u1")
+            assert (raised.value.reason, raised.value.fields) == ("OVERFLOW", {"operator": operator})
+    with pytest.warns(RuntimeWarning, match="overflow"):  # NumPy's
+        assert client.sum([70000], dtype="f2") == numpy.inf
+
+
 def test_to_wrap_is_of_the_elements_type(client):
-    with pytest.raises(ValueError, match="dtype="):
+    with pytest.raises(ValueError, match="cannot be combined with dtype="):
         client.sum(numpy.ones(3, "int8"), overflow="wrap", dtype="int64")
 
 
@@ -208,7 +219,8 @@ def test_pieces_of_bytes_among_arrays(client):
     pieces = [x[:2], x[2:3].tobytes()[:1], x[2:3].tobytes()[1:], b"", x[3:5], x[5:].tobytes()]
     assert client.sum(iter(pieces), dtype="float32") == 15
     assert client.sum(iter([b"\x01\x02", bytearray(b"\x03")])) == 6  # uint8, if no type is given
-    for bad, words in (([b"123"], "inside an element of float32: 3 are left"), ([b"1", x], "inside an el"),
+    for bad, words in (([b"123"], "inside an element of float32: 3 bytes are left over"),
+                       ([b"1", x], "inside an element of float32: 1 byte is left over"),
                        ([x, b"12345"], "inside an element"), ([memoryview(x.tobytes())[::2]], "gaps")):
         with pytest.raises(ValueError, match=words):
             client.sum(iter(bad), dtype="float32")

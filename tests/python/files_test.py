@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that are broken, or claim the impossible: ValueError for every kind of them, and no value."""
 
+import array as standard_array
 import ast
+import ctypes
 import io
 import itertools
 import math
+import mmap
 import os
 import struct
+import sys
 import zipfile
 
 import numpy
@@ -106,14 +110,14 @@ def test_an_archive_without_members_is_no_elements(client, tmp_path, comment):
     path = tmp_path / "x"
     with zipfile.ZipFile(path, "w") as file:
         file.comment = comment
-    with pytest.raises(ValueError, match="begins as an archive"):
+    with pytest.raises(ValueError, match="begins like an archive"):
         files.raw(path, "uint8")
     for file in (io.BytesIO(path.read_bytes()), Trickle(path.read_bytes())):
-        with pytest.raises(ValueError, match="begins as an archive"):
+        with pytest.raises(ValueError, match="begins like an archive"):
             client.sum(file, dtype="uint8")
     content = path.read_bytes()
     for pieces in ([content], [content[:3], content[3:]], [bytearray(content)]):
-        with pytest.raises(ValueError, match="begins as an archive"):
+        with pytest.raises(ValueError, match="begins like an archive"):
             client.sum(iter(pieces))  # without a type, bytes are uint8
     x = numpy.array([0x06054B50, *range(9)], "i4")  # begins like one by chance
     x.tofile(path)
@@ -291,6 +295,72 @@ def test_headers_in_pieces_are_no_elements(client, tmp_path):
                        iter([content[:3], content[3:]])):
             with pytest.raises(ValueError, match=r"files\.npy\(path\)"):
                 client.sum(pieces, dtype="float64")
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_headers_in_bytes_are_no_elements(client, tmp_path, suffix):
+    numpy.save(tmp_path / "x.npy", numpy.ones(1000))
+    numpy.savez(tmp_path / "x.npz", x=numpy.ones(1000))
+    content = (tmp_path / f"x.{suffix}").read_bytes()
+    content += bytes(-len(content) % 8)
+    with open(tmp_path / f"x.{suffix}", "rb") as file, \
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        for data in (content, bytearray(content), memoryview(content), memoryview(content).cast("c"), mapped,
+                     (ctypes.c_ubyte * len(content)).from_buffer_copy(content),
+                     numpy.frombuffer(content, "uint8").data, standard_array.array("b", content)):
+            for call in (client.sum, client.put, lambda x, **options: client.partial(x, ["sum"], **options)):
+                with pytest.raises(ValueError, match=rf"files\.{suffix}\(path"):
+                    call(data, dtype="uint8")
+        assert client.sum(mapped) == client.sum(mapped[:]) > 0  # without a type, bytes are uint8
+    assert client.sum(content[8:], dtype="float64") is not None
+
+
+def test_headers_in_a_map_that_was_cut(client, tmp_path):
+    (tmp_path / "x").write_bytes(bytes(8192))
+    with open(tmp_path / "x", "rb") as file, \
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        os.truncate(tmp_path / "x", 0)
+        with pytest.raises(ValueError, match="shorter"):
+            client.sum(mapped, dtype="float64")
+
+
+def test_members_in_fortran_order_are_for_numpy(client, tmp_path):
+    numpy.savez(tmp_path / "x.npz", x=numpy.asfortranarray(numpy.ones((2, 3))), y=numpy.ones(3))
+    with pytest.raises(ValueError, match=r"array 'x' in .*x\.npz is in Fortran order .*: use numpy\.load$"):
+        client.sum(files.npz(tmp_path / "x.npz", "x"))
+    assert client.sum(files.npz(tmp_path / "x.npz", "y")) == 3
+
+
+def test_bfloat16_members(client, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    numpy.savez(tmp_path / "x.npz", x=numpy.arange(6).astype("bfloat16"))
+    with pytest.raises(TypeError, match=r"for piece in pieces"):
+        client.sum(files.npz(tmp_path / "x.npz", "x"))
+    pieces = files.npz(tmp_path / "x.npz", "x")
+    assert client.sum(piece.view(ml_dtypes.bfloat16) for piece in pieces) == 15
+
+
+@pytest.mark.parametrize("read", [files.arrow, files.parquet])
+def test_columns_that_are_not_there_or_several(tmp_path, read):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table([pyarrow.array([1]), pyarrow.array([2])], names=["x", "x"])
+    with pyarrow.OSFile(str(tmp_path / "t"), "wb") as sink:
+        if read is files.arrow:
+            with pyarrow.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+        else:
+            pytest.importorskip("pyarrow.parquet").write_table(table, sink)
+    with pytest.raises(KeyError, match="there is no column 'zz': x, x"):
+        next(read(tmp_path / "t", "zz"))
+    with pytest.raises(KeyError, match="there are 2 columns called 'x'"):
+        next(read(tmp_path / "t", "x"))
+
+
+@pytest.mark.parametrize("read", [files.arrow, files.parquet])
+def test_columns_without_pyarrow(tmp_path, monkeypatch, read):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs pyarrow \(pip install pyarrow\)"):
+        next(read(tmp_path / "t", "x"))
 
 
 def test_elements_that_begin_as_an_archive_does_by_chance(client, tmp_path):

@@ -154,6 +154,9 @@ def test_what_cannot_be_had(client, near, tmp_path):
                       (lambda: client.empty((0, 2**70)), warpfold.errors.ResourceExhaustedError)):
         with pytest.raises(kind):
             bad()
+    for shape in (2.5, (2.0, 3), None):
+        with pytest.raises(TypeError, match="shape must be a whole number, or a tuple of them, not"):
+            client.empty(shape)
     with warpfold.connect(near.address, memory_socket=tmp_path / "nobody") as nobody:
         with pytest.raises(ConnectionError):
             nobody.empty(3)

@@ -58,7 +58,7 @@ del sys.modules["dask"]
 def test_modules_are_there_without_an_import_of_their_own():
     lines = run("-P", "-c", _LATER).splitlines()
     assert lines == ["warpfold.files warpfold.aio", "warpfold.dask needs dask, which is not installed: "
-                     "pip install 'warpfold[dask]'", "False"]
+                     "pip install 'dask[array]'", "False"]
 
 
 def test_the_module_for_dask_is_there_with_it():
@@ -168,6 +168,21 @@ def test_docstrings_of_kept_arrays():
     for name, method in public_methods(warpfold.ArrayPart).items():
         assert "Raises" in inspect.getdoc(method), name
         assert not re.search("^array:", inspect.getdoc(method), re.MULTILINE), name
+
+
+def test_docstrings_of_kept_arrays_say_nothing_of_other_arrays():
+    for name, method in public_methods(warpfold.ArrayPart).items():
+        text = inspect.getdoc(method)
+        assert "\n\n\n" not in text and "bytes" not in text, f"{name}:\n{text}"
+    assert "dtype: the result's type" in inspect.getdoc(warpfold.ArrayPart.sum)
+
+
+@pytest.mark.parametrize("name", sorted(public_methods(warpfold.Client)))
+def test_docstrings_describe_each_argument_once(name):
+    text = inspect.getdoc(public_methods(warpfold.Client)[name])
+    items = re.findall(r"^ *(\w+(?:, \w+)*):", text, re.MULTILINE)
+    named = [one for item in items for one in item.split(", ")]
+    assert len(named) == len(set(named)), text
 
 
 def test_what_is_said_of_the_package():

@@ -44,8 +44,9 @@ else:  # a type checker would take any name for one of the package's
         try:
             return import_module(f"{__name__}.{name}")
         except ModuleNotFoundError as error:
+            package = "'dask[array]'" if name == "dask" else error.name
             raise AttributeError(f"warpfold.{name} needs {error.name}, which is not installed: "
-                                 f"pip install 'warpfold[{name}]'") from error
+                                 f"pip install {package}") from error
 
     def __dir__():
         return sorted({*globals(), *_LATER})

@@ -61,10 +61,12 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
                   Parts[Coroutine[Any, Any, Result], Coroutine[Any, Any, PartialState]]):
     """See connect. Its methods are those of warpfold.Client, and return coroutines.
 
-    The timeout begins when a method is called, and timeout, streams, progress, keepdims and ord of a wrong
-    type are rejected there. The call is made when the coroutine is awaited, or run as a task, as with
-    asyncio.gather: only in this way do several run at the same time. Errors in the array, or in other
-    options, are raised there. Cancelling the task ends the call.
+    The timeout begins when a method is called. Arguments that do not exist are rejected there, and so are
+    wrong types and negative numbers for the options that all methods take (warpfold.calls.CommonOptions), and
+    wrong values of keepdims, matrix and ord. The call is made when the coroutine is awaited, or run as a
+    task, as with asyncio.gather: only in this way do several run at the same time. Errors in the array, and
+    wrong values of axis, nan, overflow, ddof, modulus and dtype, are raised there. Cancelling the task ends
+    the call.
 
     An awaitable that is cancelled ends its call, and raises CancelledError once nothing reads the array any
     more: at once if the call still waits for its turn, or for an iterator's next piece. A coroutine that is

@@ -25,7 +25,7 @@ from warpfold.element_types import (
 from warpfold.exports import buffer_of, dtype_of_array, exported, format_of, is_of_bytes
 from warpfold.mapped import Home, Mapping, home_of, mapping_at, mappings_of
 from warpfold.masks import most_dimensions, refuse_mask_of, refuse_masked, refuse_masks_in
-from warpfold.raw_bytes import BEGIN_BYTES, WholeElements, blocks_of, check_begin
+from warpfold.raw_bytes import BEGIN_BYTES, WholeElements, blocks_of, check_begin, check_begin_of
 
 if TYPE_CHECKING:
     import numpy
@@ -160,8 +160,8 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
     else:
         raise TypeError(f"{name_of(array)} is no array, iterator or file: {remedy_of(array)}")
     if dtype is not None and elements.type != dtype:
-        raise TypeError(f"dtype={dtype!r} was said, but the elements are {elements.type}: "
-                        "dtype= is for what does not say its own type")
+        raise TypeError(f"dtype={dtype!r} was given, but the elements are {elements.type}: "
+                        "dtype= is for what does not carry its own type")
     if dtype == "bfloat16" and not isinstance(named, str) and elements.way != "resident":
         elements.dtype = numpy.dtype(named)  # ml_dtypes', as of an array
     if memory is not None and elements.way == "memory":
@@ -255,16 +255,19 @@ def _of_lists(items: list[Any] | tuple[Any, ...]) -> Elements:
     mappings = mappings_of(refuse_masks_in(items))
     for mapping in mappings:
         mapping.check()
-    elements = _of_numpy(_exactly(items, numpy.asarray(items)))
+    array = numpy.asarray(items)
+    if array.dtype == object:
+        raise _not_numbers(array)
+    elements = _of_numpy(_exactly(items, array))
     for mapping in mappings:
         mapping.check()
     return elements
 
 
 def _exactly(items: list[Any] | tuple[Any, ...], array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """The array without rounding: NumPy makes float64 of integers if int64 cannot represent all of them.
+    """The array without rounding: NumPy makes float64 of integers if some are uint64's and others int64's.
 
-    Raises TypeError if uint64 cannot represent all of them, either.
+    Raises TypeError if neither type can represent all of them.
     """
     import numpy
 
@@ -275,10 +278,28 @@ def _exactly(items: list[Any] | tuple[Any, ...], array: numpy.ndarray[Any, Any])
         return array
     # Python's integers are compared, since NumPy compares its bools as C does.
     whole = list(map(int, numbers.flat))
-    if min(whole) < 0:
+    if min(whole) >= 0:
+        return numpy.array(whole, "uint64").reshape(numbers.shape)
+    if max(whole) >= 2**63:
         raise TypeError("neither int64 nor uint64 has all of these integers: pass "
                         "numpy.array(..., dtype=...) of the type that is meant")
-    return numpy.array(whole, "uint64").reshape(numbers.shape)
+    return numpy.array(whole, "int64").reshape(numbers.shape)
+
+
+def _not_numbers(array: numpy.ndarray[Any, Any]) -> TypeError:
+    """The error for lists of which NumPy makes an array of objects."""
+    import numpy
+
+    for item in array.flat:
+        if comes_in_pieces(item):
+            return TypeError("a list of files or iterators is no array: pass iter([...]), with dtype= if "
+                             "their pieces are bytes")
+        if not isinstance(item, (int, float, numpy.generic)):
+            return TypeError(f"{item!r:.100} in a list is no element: pass integers, floats and bools, or an "
+                             "array of them")
+    if any(isinstance(item, int) and not -2**63 <= item < 2**64 for item in array.flat):
+        return TypeError("an integer in a list does not fit 64 bits: pass floats")
+    return unsupported(array)
 
 
 class _Bytes:
@@ -332,6 +353,7 @@ def _of_buffer(buffer: memoryview, dtype: str | None) -> Elements:
     import numpy
 
     if dtype is not None and is_of_bytes(buffer):
+        check_begin_of(buffer)
         return _of_raw(buffer, dtype)
     if format_of(buffer) == "c":
         raise TypeError("a buffer of the format c does not say what elements its bytes are: pass dtype=")

@@ -138,7 +138,7 @@ def task_of(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] 
 def _task(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | None, nan: NanPolicy,
           overflow: OverflowPolicy | None, modulus: int | None, ddof: float, algorithm: str) -> _native.Task:
     if modulus is not None and not 0 <= modulus < 2**64:
-        raise ValueError(f"modulus must be 0 to 2**64 - 1, not {modulus}")
+        raise ValueError(f"modulus must be 2 to the largest value of the elements' type, not {modulus}")
     if not 0 <= ddof < math.inf:
         raise ValueError(f"ddof must be a finite number that is not negative, not {ddof}")
     if matrix is not None and max(matrix) >= 2**32:
@@ -162,8 +162,8 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
         raise NotImplementedError("where= does not exist yet: pass array[mask]")
     unknown = given.keys() - _OPTIONS
     if unknown:
-        raise TypeError(f"no option is called {', '.join(sorted(unknown))}: there are "
-                        f"{', '.join(sorted(_OPTIONS))}")
+        raise TypeError(f"this method has no argument {', '.join(sorted(unknown))}: besides its own, which "
+                        f"help() lists, there are the options {', '.join(sorted(_OPTIONS))}")
     progress_of(given)
     if given.keys().isdisjoint(_SETTINGS):
         return Settings(DEFAULT_TIMEOUT_S, _DEFAULTS)

@@ -18,28 +18,28 @@ C = TypeVar("C")
 _ARGUMENTS = {
     "array": "of any shape, flattened in row-major order: NumPy's, or whatever has DLPack or a buffer; an "
              "iterator of arrays, or a binary file; a kept array (docs/python.md, \"Arrays\").",
-    "axis": "an axis, or a tuple of them, along which the array is reduced: the answer is an array, with a "
-            "value for each place in the other dimensions. None: all of them. An array in the host's memory "
-            "has any, one on a GPU or kept by a server its last ones, an iterator or a file none.",
+    "axis": "an axis, or a tuple of them, along which the array is reduced: the result is an array with one "
+            "value for each position in the other dimensions. None: all of them. An array in the host's "
+            "memory has any, one on a GPU or kept by a server its last ones, an iterator or a file none.",
     "keepdims": "whether the dimensions that are reduced stay, with a length of 1.",
     "matrix": "whether the last two dimensions are the rows and columns of matrices, which operators take "
               "entry by entry, or multiply; they are the same of all pieces.",
-    "nan": "\"ignore\" for as if elements that are NaN were not there; indices still count them.",
+    "nan": "\"ignore\" skips NaN elements; indices still count them.",
     "overflow": "\"error\" raises OutOfRangeError (an OverflowError) where the exact integer value does not "
-                "fit, \"wrap\" answers two's complement in the element type. None: as \"error\", but "
-                "matrix_product and affine_compose wrap, and are refused with \"error\".",
-    "ddof": "a variance or a deviation is over the count of elements less this.",
+                "fit, \"wrap\" returns the value modulo 2^bits of the element type. None: as \"error\", "
+                "but matrix_product and affine_compose wrap, and are rejected with \"error\".",
+    "ddof": "the divisor of a variance or a deviation is the count minus ddof.",
     "modulus": "matrix_product and affine_compose over integers compute modulo this.",
     "dtype": "the element type of bytes, of a file, or of an iterator of bytes, as \"float32\". Other "
-             "arrays say their own, and so do buffers but of the formats B, b and c.",
+             "arrays carry their type, as do buffers except those of formats B, b and c.",
     "timeout": "seconds for the whole call; then TimeoutError. None: 3700. math.inf: no limit."}
 _OPTIONS = ("timeout (seconds), streams, checksum, request_id, traceparent, tracestate and progress: see "
             "warpfold.calls.CommonOptions.")
 _ERRORS = ("Raises TypeError for what cannot be sent as it is and for an argument of another type, "
-           "ValueError for a value that does not fit, and of warpfold.errors what the server says: "
-           "InvalidArgumentError (a ValueError) where the operator does not take these elements, or has no "
-           "value where there are none; DeadlineExceededError (a TimeoutError), UnavailableError (a "
-           "ConnectionError), ResourceExhaustedError.")
+           "ValueError for a value that does not fit, and the errors of warpfold.errors that the server "
+           "returns: InvalidArgumentError (a ValueError) where the operator does not take these elements, "
+           "or has no value where there are none; DeadlineExceededError (a TimeoutError), UnavailableError "
+           "(a ConnectionError), ResourceExhaustedError.")
 _CALL_ERRORS = ("Raises DeadlineExceededError (a TimeoutError), UnavailableError (a ConnectionError), and "
                 "RuntimeError of a client that is closed.")
 _LINE = 100
@@ -53,9 +53,14 @@ def documented(kind: type[C]) -> type[C]:
     return kind
 
 
-def without_array(text: str | None) -> str | None:
-    """A method's docstring, adapted for the same method of an array."""
-    return None if text is None else re.sub(r"^array:.*\n(?: +.*\n)*", "", text, count=1, flags=re.MULTILINE)
+def of_kept_array(text: str | None) -> str | None:
+    """A method's docstring, adapted for the same method of a kept array, which has a type of its own."""
+    if text is None:
+        return None
+    for item in (r"^array:.*\n(?: +.*\n)*", r"^dtype: the element type.*\n(?: +.*\n)*",
+                 r" +For bytes, files and\s+iterators, dtype is the elements'\s+type\."):
+        text = re.sub(item, "", text, count=1, flags=re.MULTILINE)
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def _completed(method: Callable[..., Any], own: str) -> str:
@@ -63,7 +68,7 @@ def _completed(method: Callable[..., Any], own: str) -> str:
     parameters = inspect.signature(method).parameters
     arguments = []
     for name in parameters:
-        if name in _ARGUMENTS and not re.search(rf"^ *{name}:", own, re.MULTILINE):
+        if name in _ARGUMENTS and not re.search(rf"^ *(?:\w+, )*{name}(?:, \w+)*:", own, re.MULTILINE):
             arguments.append(_item(name, _ARGUMENTS[name]))
     if "options" in parameters:
         if "dtype" not in parameters and "array" in parameters:

@@ -60,7 +60,8 @@ def unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
         return TypeError(f"elements of {dtype.name} in the other byte order: {remedy}")
     if dtype.kind == "V" and dtype.itemsize == 2 and dtype.fields is None:
         return TypeError(f"elements of {dtype} cannot be reduced: if they are bfloat16, of which NumPy's "
-                         "files keep no more, pass array.view(ml_dtypes.bfloat16)")
+                         "files keep no more, pass array.view(ml_dtypes.bfloat16), or of pieces, as of "
+                         "warpfold.files.npz, (piece.view(ml_dtypes.bfloat16) for piece in pieces)")
     remedies = {"c": OF_COMPLEX, "M": "pass array.view('int64')",
                 "m": "pass array.view('int64')", "O": "pass array.astype(...) of the type that they have"}
     remedy = remedies.get(dtype.kind, f"element types are {', '.join(sorted(ELEMENT_TYPES))}")
@@ -73,6 +74,8 @@ def remedy_of(array: Any) -> str:
         return "to read a file pass warpfold.files.npy(path), or an open one with dtype="
     if isinstance(array, (complex, range)):
         return "pass numpy.arange(...)" if isinstance(array, range) else "pass its real and imag"
+    if type(array).__module__.startswith("dask.array"):
+        return "pass it to warpfold.dask.reduce"
     if hasattr(array, "iterchunks"):  # PyArrow's ChunkedArray
         return "pass (chunk.to_numpy(zero_copy_only=False) for chunk in array.iterchunks())"
     if hasattr(array, "__aiter__"):

@@ -58,7 +58,8 @@ class FailedPreconditionError(WarpfoldError, ValueError):
 
 
 class OutOfRangeError(WarpfoldError, OverflowError):
-    """The exact integer value does not fit its type. `overflow="wrap"` asks for two's complement."""
+    """The exact integer value does not fit its type. `overflow="wrap"` asks for it modulo
+    2^bits of the element type."""
 
     code = "OUT_OF_RANGE"
 

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 _END_MARK_BYTES = (8, 4)
 
 
+class _FortranOrderError(ValueError):
+    """A member cannot be read in pieces."""
+
+
 def npy(path: Path) -> numpy.ndarray[Any, Any]:
     """The array of a .npy file, mapped. ValueError for a file of another kind, for elements that are objects,
     or for bytes after the array, such as those of another one."""
@@ -75,7 +79,7 @@ def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
 
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of one array of a .npz file, unpacked as they are requested. ValueError for a file of
-    another kind, and for bytes after the array."""
+    another kind, for an array in Fortran order (numpy.load reads it), and for bytes after the array."""
     where = _path(path)
     try:
         with zipfile.ZipFile(where) as archive:
@@ -90,6 +94,9 @@ def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
         is_of_system = getattr(error, "errno", None) is not None
         if is_of_system or isinstance(error, (KeyError, MemoryError, ImportError)):
             raise
+        if isinstance(error, _FortranOrderError):
+            raise ValueError(f"array {member!r} in {where} is in Fortran order and cannot be read in pieces: "
+                             "use numpy.load") from None
         if isinstance(error, ValueError):
             raise ValueError(f"{where} has no array {member!r} of elements: {error}") from None
         raise ValueError(f"{where} is no .npz file, or a broken one: {error}") from None
@@ -102,8 +109,7 @@ def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
     for one with bytes after it, such as those of another stream; TypeError for a column whose type is not an
     element type.
     """
-    import pyarrow
-
+    pyarrow = _pyarrow("arrow")
     with open(_path(path), "rb") as file, pyarrow.memory_map(_path(path)) as source, \
             _ipc_reader(source) as reader:
         # pyarrow itself reads the mapping, and the process would end if the file behind it had become
@@ -122,13 +128,27 @@ def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
 
 def parquet(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of a column of a Parquet file. ValueError and TypeError as for arrow()."""
-    import pyarrow.parquet
-
+    pyarrow = _pyarrow("parquet")
     with pyarrow.parquet.ParquetFile(_path(path)) as file:
         index = _column_index(file.schema_arrow, column)
         yield _empty_piece(file.schema_arrow.field(index).type, column)
         for batch in file.iter_batches(batch_size=1 << 20, columns=[column]):
             yield _column_piece(batch.column(column), column)  # it may also name a field of a struct
+
+
+def _pyarrow(function: str) -> Any:
+    """The module, with the submodule that reads Parquet files if these are to be read."""
+    try:
+        import pyarrow
+
+        if function == "parquet":
+            import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ModuleNotFoundError(f"warpfold.files.{function} needs pyarrow (pip install pyarrow)",
+                                  name="pyarrow") from None
+    return pyarrow
 
 
 def _path(path: Path) -> str:
@@ -173,7 +193,7 @@ def _npy_pieces(file: IO[bytes], file_bytes: int) -> Iterator[numpy.ndarray[Any,
 
     shape, fortran, dtype = _header_of(file)
     if fortran and len(shape) > 1:
-        raise ValueError("an array in Fortran order, which is not read in pieces: numpy.load it")
+        raise _FortranOrderError
     _check_end(file_bytes - file.tell(), shape, dtype)
     left = math.prod(shape) * dtype.itemsize
     row_bytes = math.prod(shape[1:]) * dtype.itemsize
@@ -190,10 +210,12 @@ def _npy_pieces(file: IO[bytes], file_bytes: int) -> Iterator[numpy.ndarray[Any,
 
 
 def _column_index(schema: Any, column: str) -> int:
-    index = schema.get_field_index(column)
-    if index < 0:
-        raise KeyError(f"there is no column {column!r}, or several: {', '.join(schema.names)}")
-    return int(index)
+    there = schema.get_all_field_indices(column)
+    if not there:
+        raise KeyError(f"there is no column {column!r}: {', '.join(schema.names)}")
+    if len(there) > 1:
+        raise KeyError(f"there are {len(there)} columns called {column!r}: {', '.join(schema.names)}")
+    return int(there[0])
 
 
 def _ipc_reader(source: Any) -> Any:

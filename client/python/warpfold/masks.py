@@ -33,15 +33,14 @@ def refuse_masked(array: Any) -> None:
     import numpy
 
     if isinstance(array, numpy.ma.MaskedArray):
-        raise TypeError("a masked array has elements that do not count: pass array.compressed(), or "
-                        "array.filled(value)")
+        raise TypeError("masked arrays are not supported: pass array.compressed(), or array.filled(value)")
 
 
 def refuse_mask_of(array: Any, interface: Any) -> None:
     """TypeError if an array's __array_interface__ or __cuda_array_interface__ has a mask."""
     if isinstance(interface, dict) and interface.get("mask") is not None:
-        raise TypeError(f"{name_of(array)} has a mask, and so elements that do not count: pass those that "
-                        "do, as an array without one")
+        raise TypeError(f"{name_of(array)} has a mask, and masked arrays are not supported: pass the "
+                        "elements that count, as an array without a mask")
 
 
 def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
@@ -69,8 +68,8 @@ def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
         if level and (depth > 2 or len(level[0]) > _FEW):
             level = list(dict(zip(map(id, level), level, strict=True)).values())
     if level:
-        raise TypeError(f"a list in {most} others, or in itself, is no array: NumPy's have no more than "
-                        f"{most} dimensions")
+        raise TypeError(f"lists nested more than {most} deep, or containing themselves, cannot be arrays: "
+                        f"NumPy's have no more than {most} dimensions")
     return arrays
 
 

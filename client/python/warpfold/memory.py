@@ -256,4 +256,7 @@ def _lengths_of(shape: Shape) -> tuple[int, ...]:
             return (operator.index(shape),)
         except TypeError:  # a NumPy array, which may be a sequence
             pass
-    return tuple(operator.index(length) for length in shape)  # type: ignore[union-attr]
+    try:
+        return tuple(operator.index(length) for length in shape)  # type: ignore[union-attr]
+    except TypeError:
+        raise TypeError(f"shape must be a whole number, or a tuple of them, not {shape!r}") from None

@@ -65,7 +65,7 @@ class Methods(Generic[V, R]):
         operators: names of docs/operators.md (warpfold.operator_names()), one to 16, none of them twice.
         matrix: the last two dimensions are the rows and columns of matrices, which operators reduce entry by
             entry, or multiply.
-        ddof: variance, stddev and describe divide by the count minus this.
+        ddof: the divisor of variance, stddev and describe is the count minus ddof.
         modulus: matrix_product and affine_compose over integers compute modulo this, 2 to the type's largest
             value.
         algorithm: one of docs/textbook.md, to compare with; its value may have other bits.
@@ -123,7 +123,7 @@ class Methods(Generic[V, R]):
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The index of the first smallest element, or of the first NaN, as int64.
 
-        axis: one axis: the answer is an array, with an index along it for each place in the other
+        axis: one axis: the result is an array with one index along it for each position in the other
             dimensions. None: the index is in the flattened array. An array on a GPU or kept by a server has
             the last axis only, an iterator or a file none.
         """
@@ -133,7 +133,7 @@ class Methods(Generic[V, R]):
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The index of the first largest element, or of the first NaN, as int64.
 
-        axis: one axis: the answer is an array, with an index along it for each place in the other
+        axis: one axis: the result is an array with one index along it for each position in the other
             dimensions. None: the index is in the flattened array. An array on a GPU or kept by a server has
             the last axis only, an iterator or a file none.
         """
@@ -148,8 +148,8 @@ class Methods(Generic[V, R]):
             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The variance, as float64: NaN if the count minus `ddof` is not above 0.
 
-        ddof: the squares' sum is divided by the count less this.
-        correction: the array API's name for ddof; either of them is given.
+        ddof: the divisor is the count minus ddof.
+        correction: the array API's name for ddof; give at most one of the two.
         """
         return self._one("variance", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
 
@@ -157,8 +157,8 @@ class Methods(Generic[V, R]):
             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The standard deviation, as float64: the square root of var.
 
-        ddof: the squares' sum is divided by the count less this.
-        correction: the array API's name for ddof; either of them is given.
+        ddof: the divisor is the count minus ddof.
+        correction: the array API's name for ddof; give at most one of the two.
         """
         return self._one("stddev", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
 
@@ -276,7 +276,7 @@ class Methods(Generic[V, R]):
             return self._one(operator, array, axis, keepdims, {**options, "dtype": dtype}, nan=nan,
                              overflow=overflow)
         if dtype is not None and overflow == "wrap":
-            raise ValueError("overflow='wrap' is of the elements' own type, and goes without dtype=")
+            raise ValueError("overflow='wrap' cannot be combined with dtype=")
         return self._one(operator, array, axis, keepdims, options, dtype, nan=nan, overflow=overflow)
 
     def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: Mapping[str, Any],
@@ -305,7 +305,7 @@ class Methods(Generic[V, R]):
                     raise
                 raise beyond_64_bits(error, elements.type, answered) from None
             if answered is not None:
-                value = in_type(value, answered)
+                value = in_type(value, answered, operator)
             if axis is not None:
                 return value[()]
             return _with_dimensions(value, elements) if keepdims else value

@@ -69,7 +69,7 @@ def unsigned(name: str, value: Any) -> int:
     """A whole number that fits 64 bits."""
     number = whole(name, value)
     if not 0 <= number < 2**64:
-        raise ValueError(f"{name} must be 0 to 2**64 - 1, and not negative: it is {number}")
+        raise ValueError(f"{name} must be 0 to 2**64 - 1, not {number}")
     return number
 
 

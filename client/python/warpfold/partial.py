@@ -101,7 +101,8 @@ class Parts(Generic[R, S]):
                 modulus: int | None = None, **options: Unpack[CallOptions]) -> S:
         """The PartialState of a part of an array.
 
-        array: the part, in the host's memory.
+        array: the part, in the host's memory. If it is not contiguous in row-major order, it is copied as a
+            whole.
         first_element: the index of its first element (or matrix) in the whole array: a multiple of
             warpfold.cut_elements of an element's bytes.
         operators: as in reduce.
@@ -141,12 +142,14 @@ class Parts(Generic[R, S]):
         result: R = self._perform(Work(settings, work), itself)
         return result
 
-    def merge_to_state(self, states: Iterable[PartialState], *, timeout: float | None = None,
-                       request_id: str = "", traceparent: str = "", tracestate: str = "") -> S:
+    def merge_to_state(self, states: Iterable[PartialState], *, overflow: OverflowPolicy | None = None,
+                       ddof: float | None = None, timeout: float | None = None, request_id: str = "",
+                       traceparent: str = "", tracestate: str = "") -> S:
         """As merge, but not finished: a PartialState, so that many states can be merged in groups, and then
         the groups.
 
         states: of adjacent parts, in array order.
+        overflow, ddof: as in merge; the state then has them.
         request_id, traceparent, tracestate: as in merge.
 
         Raises what merge raises.
@@ -156,7 +159,7 @@ class Parts(Generic[R, S]):
 
         def work(client: _native.Client, stop: Stop | None) -> PartialState:
             with in_callers_code(stop):
-                raw, question = _of_one_question(states)
+                raw, question = _of_one_question(states, overflow, ddof)
             return _state(client.merge_to_state(raw, question.task(), settings.native(), stop), question)
 
         state: S = self._perform(Work(settings, work), itself)
@@ -213,9 +216,11 @@ def _view(piece: Elements, type_name: str) -> _native.View:
         raise TypeError(f"a piece of {piece.type} in an array of {type_name}")
     if view is None:
         raise TypeError("a part must be in the host's memory: not an iterator, a file or a GPU's array")
-    if not view.contiguous:
-        raise ValueError("a part must lie in row-major order without gaps: numpy.ascontiguousarray copies it")
-    return view
+    if view.contiguous:
+        return view
+    import numpy
+
+    return _native.View(numpy.ndarray(view.nbytes, "uint8", view.copy()))
 
 
 def _state(answer: _native.State, question: Question) -> PartialState:
@@ -256,5 +261,6 @@ def _difference(one: Question, other: Question, named: Mapping[str, Any]) -> str
     names = [field.name for field in dataclasses.fields(Question)
              if field.compare and field.name not in named
              and getattr(one, field.name) != getattr(other, field.name)]
-    remedy = ", of which merge takes what is meant" if {*names} <= {"overflow", "ddof"} else ""
+    remedy = ": pass " + " and ".join(f"{name}=" for name in names) + " to merge" \
+        if {*names} <= {"overflow", "ddof"} else ""
     return " and ".join(names) + remedy

@@ -45,6 +45,6 @@ def _bar(total: int | None) -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        raise ModuleNotFoundError("progress=True needs tqdm (pip install tqdm); a function does without") \
+        raise ModuleNotFoundError("progress=True needs tqdm (pip install tqdm), or pass a function instead") \
             from None
     return tqdm(total=total, unit="B", unit_scale=True)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from warpfold.element_types import element_bytes, name_of
 from warpfold.mapped import home_of
 
 _BLOCK_BYTES = 1 << 20
+_TEXT = "a file of text has no elements: open it in binary mode"
 
 # The bytes with which files of other formats begin. An archive has a header of 30 bytes before its first
 # member, which elements that begin with the same four bytes by chance are unlikely to be.
@@ -29,11 +31,11 @@ def check_begin(begin: bytes) -> None:
     """ValueError if these first bytes, of which BEGIN_BYTES are enough, cannot be those of a file of
     elements."""
     if begin.startswith(_NPY):
-        raise ValueError("there is more in it than elements, it begins as a .npy file, whose header is no "
-                         "elements: pass warpfold.files.npy(path)")
+        raise ValueError("this begins like a .npy file, whose header is not data: pass "
+                         "warpfold.files.npy(path), or numpy.load(io.BytesIO(data)) of bytes")
     if _is_archive(begin):
-        raise ValueError("there is more in it than elements, it begins as an archive, as .npz files are: "
-                         "pass warpfold.files.npz(path, member), or numpy.memmap(path, dtype) of a file or "
+        raise ValueError("this begins like an archive, as .npz files are, which has more than data: pass "
+                         "warpfold.files.npz(path, member), or numpy.memmap(path, dtype) of a file or "
                          "numpy.frombuffer(piece, dtype) of bytes if its own bytes are meant")
 
 
@@ -49,6 +51,8 @@ def _is_archive(begin: bytes) -> bool:
 
 def blocks_of(file: Any) -> Iterator[bytes]:
     """The blocks of a binary file, from where it stands to its end."""
+    if isinstance(file, io.TextIOBase):  # whose bytes may not even be text, which reading would report first
+        raise TypeError(_TEXT)
     return iter(lambda: _read(file), b"")
 
 
@@ -62,12 +66,19 @@ def _read(file: Any) -> bytes:
     elif isinstance(data, memoryview):
         data = _copy_of(data)
     if not isinstance(data, bytes):
-        raise TypeError("a file of text has no elements: open it in binary mode" if isinstance(data, str)
+        raise TypeError(_TEXT if isinstance(data, str)
                         else f"read() answers {name_of(data)}, where a binary file's answers bytes")
     return data
 
 
-def _copy_of(data: memoryview) -> bytes:
+def check_begin_of(data: memoryview) -> None:
+    """check_begin for bytes that are all there, without gaps; reading them is safe even in a mapped file."""
+    if data.nbytes > 0 and data.c_contiguous:
+        check_begin(_copy_of(data, BEGIN_BYTES))
+
+
+def _copy_of(data: memoryview, most: int | None = None) -> bytes:
+    """A copy of the bytes, or of the first of them."""
     import numpy
 
     if data.nbytes == 0 or not data.c_contiguous:
@@ -75,7 +86,7 @@ def _copy_of(data: memoryview) -> bytes:
     array = numpy.frombuffer(data, "uint8")
     home = home_of(array).asked()
     home.check()
-    copied = home.copy(array.data)
+    copied = home.copy(array.data[:most])
     home.check()
     return copied
 
@@ -112,4 +123,5 @@ class WholeElements:
     def check_end(self) -> None:
         """ValueError if the bytes end inside an element."""
         if self._rest:
-            raise ValueError(f"the bytes end inside an element of {self._dtype}: {len(self._rest)} are left")
+            left = "1 byte is" if len(self._rest) == 1 else f"{len(self._rest)} bytes are"
+            raise ValueError(f"the bytes end inside an element of {self._dtype}: {left} left over")

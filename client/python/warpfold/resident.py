@@ -24,7 +24,7 @@ from typing import (
 from warpfold import _native, forks
 from warpfold.arrays import ArrayElsewhere, Elements, Reference
 from warpfold.calls import Work, check_one_stream, elements_for, progress_of, settings_of, task_of
-from warpfold.docstrings import without_array
+from warpfold.docstrings import of_kept_array
 from warpfold.element_types import dtype_of, element_bytes
 from warpfold.errors import NotFoundError
 from warpfold.methods import Methods, R, V, matrix_of
@@ -67,7 +67,7 @@ def _bound(method: Callable[Concatenate[Methods[V, R], Any, P], T]) \
 
     signature = inspect.signature(method)
     parameters = [parameter for name, parameter in signature.parameters.items() if name != "array"]
-    call.__doc__ = without_array(method.__doc__)
+    call.__doc__ = of_kept_array(method.__doc__)
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call
 

@@ -242,19 +242,21 @@ def answer_type(element_type: str, dtype: Any) -> numpy.dtype[Any]:
     if answered.kind not in kinds or not answered.isnative or answered.itemsize > 8:
         remedies = {"b": "any() and all() answer bool", "c": "complex numbers are not reduced",
                     "i": "pass array.astype(...)", "u": "pass array.astype(...)"}
-        remedy = remedies.get(answered.kind, "it is a type of NumPy's of at most 64 bits, in its own order")
+        remedy = remedies.get(answered.kind, "it must be a native-endian NumPy type of at most "
+                                                "64 bits")
         raise TypeError(f"dtype= of the answer for elements of {element_type} cannot be {answered}: {remedy}")
     return answered
 
 
-def in_type(values: Any, answered: numpy.dtype[Any]) -> Any:
+def in_type(values: Any, answered: numpy.dtype[Any], operator: str) -> Any:
     """A value, or an array of values, in another type: rounded, or OutOfRangeError for an integer type."""
     import numpy
 
     if answered.kind in "iu" and values.size:
         limits = numpy.iinfo(answered)
         if int(values.min()) < limits.min or int(values.max()) > limits.max:
-            raise errors.OutOfRangeError(f"the exact value does not fit dtype={answered}", "OVERFLOW")
+            raise errors.OutOfRangeError(f"the exact value does not fit dtype={answered}", "OVERFLOW",
+                                         {"operator": operator})
     return values.astype(answered)
 
 
