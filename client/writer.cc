@@ -73,6 +73,7 @@ Writer& Writer::operator=(Writer&&) noexcept = default;
 Writer::~Writer() = default;
 
 absl::Status Writer::Write(std::span<const std::byte> bytes) {
+  const bool comes_late = SteadyNow() - state_->written >= kLongestGathering;
   while (!bytes.empty() && !state_->outcome.has_value()) {
     if (state_->chunk == nullptr) state_->chunk = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
     const std::size_t size = std::min(bytes.size(), kChunkBytes - state_->chunk_bytes);
@@ -81,10 +82,17 @@ absl::Status Writer::Write(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(size);
     if (state_->chunk_bytes == kChunkBytes) state_->SendChunk();
   }
-  if (SteadyNow() - state_->sent >= kLongestGathering) state_->SendChunk();
+  if (comes_late) {
+    // The next piece may, too: until then nobody would receive the server's leave to send the rest of this
+    // one.
+    Flush().IgnoreError();
+  } else if (SteadyNow() - state_->sent >= kLongestGathering) {
+    state_->SendChunk();
+  }
   // While pieces are gathered, nothing is sent that would show this. The call ends by itself at about this
   // time.
   if (state_->IsOverdue()) AwaitEnd(kLongestWaitForEnd);
+  state_->written = SteadyNow();
   return state_->status();
 }
 

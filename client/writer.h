@@ -32,9 +32,10 @@ class Writer {
 
   // Appends to the array. Copies `bytes`, which may end anywhere, even inside an element, and gathers them
   // into messages of 1 MiB, or of half a second. Blocks while the server accepts data more slowly than it is
-  // written. An error is final: it is the server's own if it has sent one, so there is no need to call Commit
-  // to get it. DEADLINE_EXCEEDED once the call's time is over, however little was written.
-  // FAILED_PRECONDITION after Commit; after a Commit that failed, its error.
+  // written, and until the network has taken what comes half a second after the last Write, or later. An
+  // error is final: it is the server's own if it has sent one, so there is no need to call Commit to get it.
+  // DEADLINE_EXCEEDED once the call's time is over, however little was written. FAILED_PRECONDITION after
+  // Commit; after a Commit that failed, its error.
   absl::Status Write(std::span<const std::byte> bytes);
 
   // Sends what Write has gathered. A server gives up an array if nothing of it arrives for

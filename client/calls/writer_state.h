@@ -60,6 +60,7 @@ struct Writer::State {
   std::size_t chunk_bytes = 0;        // how many of them are filled
   std::optional<ArrayStream> stream;  // from Open on
   absl::Time sent;                    // when the last message was
+  absl::Time written = start;         // when the last Write ended
   // The outcome, once there is one.
   std::optional<absl::StatusOr<Reduction>> outcome;
 };

@@ -4,6 +4,7 @@
 // A Writer whose pieces are small and come slowly learns soon that its call is over.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -33,6 +34,26 @@ TEST(SlowWriterTest, LearnsOfAnErrorWhileItWritesLittle) {
     absl::SleepFor(absl::Milliseconds(10));
   }
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+// A piece that is larger than what a server lets a client send at once arrives without another Write.
+TEST(SlowWriterTest, SendsAllOfAPieceThatComesLate) {
+  std::atomic<std::size_t> received = 0;
+  FakeService service;
+  service.on_chunk = [&received](const SeenCall& call, grpc::ServerContext&) {
+    received = call.data.size();
+    return grpc::Status::OK;
+  };
+  FakeServer server(service);
+  Client client(server.target());
+  absl::StatusOr<Writer> writer = client.OpenWriter({.operators = {"sum"}}, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  absl::SleepFor(absl::Milliseconds(600));
+  const std::vector<std::byte> piece(2'600'000);
+  ASSERT_TRUE(writer->Write(piece).ok());
+  for (int i = 0; i < 200 && received < piece.size(); ++i) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_EQ(received, piece.size());
+  EXPECT_TRUE(writer->Commit().ok());
 }
 
 }  // namespace
