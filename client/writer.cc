@@ -45,12 +45,12 @@ absl::Status Writer::State::Open(const v1::ReduceHeader& header) {
 
 void Writer::State::SendChunk() {
   if (chunk_bytes == 0 || outcome.has_value()) return;
-  sent = SteadyNow();
   // What the server has said meanwhile is only noticed by looking for it: a small chunk is sent at once,
   // without a wait in which anything is received.
   if (Run([&] { return stream->AwaitEnd(absl::ZeroDuration()); })) return Finish();
   const std::size_t size = std::exchange(chunk_bytes, 0);
   if (!Run([&] { return stream->Send(SliceOf(std::move(chunk), size)); })) Finish();
+  sent = SteadyNow();
 }
 
 void Writer::State::Finish() {

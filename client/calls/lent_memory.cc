@@ -18,7 +18,7 @@ LentMemory::~LentMemory() {
 
 grpc::Slice LentMemory::Lend(std::span<const std::byte> bytes) {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     ++slices_out_;
   }
   // gRPC's type for the memory is not const, but a slice that is sent is only read.
@@ -28,14 +28,20 @@ grpc::Slice LentMemory::Lend(std::span<const std::byte> bytes) {
 }
 
 bool LentMemory::AwaitReturn(absl::Duration timeout) {
-  absl::MutexLock lock(&mutex_);
-  const auto none_out = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return slices_out_ == 0; };
-  return mutex_.AwaitWithTimeout(absl::Condition(&none_out), timeout);
+  std::unique_lock lock(mutex_);
+  const auto none_out = [this] { return slices_out_ == 0; };
+  if (timeout != absl::InfiniteDuration()) {
+    return returned_.wait_for(lock, absl::ToChronoNanoseconds(timeout), none_out);
+  }
+  returned_.wait(lock, none_out);
+  return true;
 }
 
 void LentMemory::TakeBack() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   --slices_out_;
+  // Within the lock: whoever waits may destroy this as soon as it has it.
+  if (slices_out_ == 0) returned_.notify_all();
 }
 
 bool CanBeRead(std::span<const std::byte> bytes) {

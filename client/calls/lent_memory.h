@@ -8,11 +8,11 @@
 
 #include <grpcpp/support/slice.h>
 
+#include <condition_variable>
 #include <cstddef>
+#include <mutex>
 #include <span>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/connections/connection.h"
 
@@ -38,8 +38,9 @@ class LentMemory {
   void TakeBack();
 
   const Connection& connection_;
-  absl::Mutex mutex_;
-  int slices_out_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::mutex mutex_;
+  int slices_out_ = 0;  // guarded by mutex_
+  std::condition_variable returned_;
 };
 
 // Whether the memory exists to its end, which is not so for a mapped file that was truncated: whether the

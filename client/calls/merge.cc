@@ -49,6 +49,7 @@ absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::
                                           bool return_state) {
   v1::MergeRequest request;
   *request.mutable_spec() = job.spec;
+  request.set_request_id(job.options.request_id);
   std::size_t bytes = 0;
   for (v1::PartialState& state : states) {
     const std::size_t state_bytes = state.ByteSizeLong();

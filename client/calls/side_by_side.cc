@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/calls/side_by_side.h"
 
+#include <condition_variable>
 #include <exception>
+#include <mutex>
 #include <stop_token>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "client/connections/grpc_process.h"
 #include "client/connections/status.h"
 
@@ -35,18 +35,19 @@ class Crew {
   // False if the system has no thread for the part.
   bool Start(std::size_t part) {
     {
-      absl::MutexLock lock(&mutex_);
+      const std::lock_guard lock(mutex_);
       ++under_way_;
     }
     try {
       threads_.emplace_back([this, part] {
         Run(part, each_);
-        absl::MutexLock lock(&mutex_);
+        const std::lock_guard lock(mutex_);
         --under_way_;
+        finished_.notify_all();
       });
       return true;
     } catch (const std::system_error&) {
-      absl::MutexLock lock(&mutex_);
+      const std::lock_guard lock(mutex_);
       --under_way_;
       return false;
     }
@@ -63,7 +64,7 @@ class Crew {
   // The first exception counts: the others may be caused by the end.
   void Fail(std::exception_ptr exception) {
     {
-      absl::MutexLock lock(&mutex_);
+      const std::lock_guard lock(mutex_);
       if (exception_ == nullptr) exception_ = std::move(exception);
     }
     StopAll();
@@ -71,15 +72,14 @@ class Crew {
 
   // Whether all threads have finished their parts within `timeout`.
   bool AwaitAll(absl::Duration timeout) {
-    absl::MutexLock lock(&mutex_);
-    const auto none = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return under_way_ == 0; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
+    std::unique_lock lock(mutex_);
+    return finished_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] { return under_way_ == 0; });
   }
 
   // Waits for the threads, and rethrows what was thrown.
   void Join() {
     threads_.clear();
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (exception_ != nullptr) std::rethrow_exception(exception_);
   }
 
@@ -88,9 +88,11 @@ class Crew {
   std::stop_source stop_all_;
   const Interrupts each_;
   const std::stop_callback<std::function<void()>> forward_stop_;
-  absl::Mutex mutex_;
-  std::size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::exception_ptr exception_ ABSL_GUARDED_BY(mutex_);
+  // absl::Mutex would wait for a time of day.
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  std::size_t under_way_ = 0;     // guarded by mutex_
+  std::exception_ptr exception_;  // guarded by mutex_
   std::vector<std::jthread> threads_;
 };
 

@@ -28,7 +28,15 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
 
 DeadlineGuard::DeadlineGuard(absl::Time deadline, int exit_code)
     : thread_([this, deadline, exit_code] {
-        if (!over_.WaitForNotificationWithTimeout(TimeLeft(deadline) + kGrace)) EndProcess(exit_code);
+        const auto time = absl::ToChronoNanoseconds(TimeLeft(deadline) + kGrace);
+        std::unique_lock lock(mutex_);
+        if (!ended_.wait_for(lock, time, [this] { return is_over_; })) EndProcess(exit_code);
       }) {}
+
+DeadlineGuard::~DeadlineGuard() {
+  const std::lock_guard lock(mutex_);
+  is_over_ = true;
+  ended_.notify_all();
+}
 
 }  // namespace warpfold::cli

@@ -4,9 +4,10 @@
 // The time that a command may take, with everything that it reads, sends and prints.
 #pragma once
 
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "client/cli/flags.h"
 #include "proto/shared/steady_time.h"
@@ -27,12 +28,14 @@ class DeadlineGuard {
  public:
   explicit DeadlineGuard(absl::Time deadline, int exit_code = kExitServerError);
   // The command has ended in time.
-  ~DeadlineGuard() { over_.Notify(); }
+  ~DeadlineGuard();
   DeadlineGuard(const DeadlineGuard&) = delete;
   DeadlineGuard& operator=(const DeadlineGuard&) = delete;
 
  private:
-  absl::Notification over_;
+  std::mutex mutex_;
+  std::condition_variable ended_;  // absl::Notification would wait for a time of day
+  bool is_over_ = false;           // guarded by mutex_
   std::jthread thread_;
 };
 

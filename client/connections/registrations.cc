@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -84,7 +85,7 @@ absl::StatusOr<Registration> Registrations::Register(const v1::MemoryRequest& re
   // The keep_going that is called meanwhile may have forked, and have continued in the new process, too.
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
   if (!token.ok()) return token.status();
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   ++registered_;
   return Registration{*std::move(token), connections_};
 }
@@ -92,7 +93,7 @@ absl::StatusOr<Registration> Registrations::Register(const v1::MemoryRequest& re
 void Registrations::Unregister(const Registration& registration) {
   if (!IsOwnProcess()) return;
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (registration.connection != connections_) return;
     --registered_;
     given_back_.push_back(registration.token);
@@ -118,13 +119,14 @@ absl::Status Registrations::TakeTurn(const Patience& patience) {
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
   while (true) {
     if (absl::Status status = CheckFor(patience); !status.ok()) return status;
-    const absl::MutexLock lock(&mutex_);
+    std::unique_lock lock(mutex_);
     if (!is_free_ && asking_ == std::this_thread::get_id()) {
       return absl::FailedPreconditionError(
           "the memory socket is in use by the call that this one interrupts, and would not be free before "
           "its end");
     }
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&is_free_), patience.Slice())) continue;
+    const auto slice = absl::ToChronoNanoseconds(patience.Slice());
+    if (!freed_.wait_for(lock, slice, [this] { return is_free_; })) continue;
     is_free_ = false;
     asking_ = std::this_thread::get_id();
     return absl::OkStatus();
@@ -142,9 +144,10 @@ void Registrations::EndTurn() {
 }
 
 bool Registrations::TryEndTurn() {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   is_free_ = !IsInStep() || is_full_ || given_back_.empty();
   asking_ = {};
+  if (is_free_) freed_.notify_one();
   return is_free_;
 }
 
@@ -161,7 +164,7 @@ absl::Status Registrations::ConnectInTurn(const Patience& patience) {
     absl::SleepFor(kConnectPause);
   }
   std::move(closes).Cancel();
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   ++connections_;
   registered_ = 0;
   given_back_.clear();
@@ -191,7 +194,7 @@ absl::Status Registrations::GiveBack(Patience& patience) {
     if (absl::Status status = TakeOwed(patience); !status.ok()) return status;
     if (is_full_ && !makes_room) break;  // later, then
     // A token that came too late must be given back, too.
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (given_back_.empty()) break;
   }
   return absl::OkStatus();
@@ -210,13 +213,13 @@ void Registrations::SendFarewells() {
     }
     if (IsHangUp(error)) return Break(error);
     is_full_ = true;
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     return given_back_.push_back(*token);
   }
 }
 
 std::optional<std::string> Registrations::NextToGiveBack() {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (given_back_.empty()) return std::nullopt;
   std::string token = std::move(given_back_.back());
   given_back_.pop_back();
@@ -230,7 +233,7 @@ absl::Status Registrations::TakeOwed(Patience& patience) {
     absl::StatusOr<std::string> token = TakeAnswer();
     if (!IsInStep()) return token.status();
     if (kind == Owed::kFarewell || !token.ok()) continue;  // the server has forgotten what it does not know
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     given_back_.push_back(*std::move(token));
   }
   return absl::OkStatus();
@@ -289,7 +292,7 @@ void Registrations::Break(int error) {
 }
 
 bool Registrations::IsUsed() {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return registered_ > 0;
 }
 

@@ -7,17 +7,17 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "client/connections/own_socket.h"
 #include "client/connections/patience.h"
 #include "client/options.h"
@@ -92,13 +92,15 @@ class Registrations {
 
   const std::string path_;
   const pid_t process_ = getpid();
-  absl::Mutex mutex_;
-  bool is_free_ ABSL_GUARDED_BY(mutex_) = true;            // nobody has the turn
-  std::thread::id asking_ ABSL_GUARDED_BY(mutex_);         // the thread that has it, to make a request
-  std::uint64_t connections_ ABSL_GUARDED_BY(mutex_) = 0;  // how many there have been; the last one is in use
+  std::mutex mutex_;
+  std::condition_variable freed_;  // absl::Mutex would wait for a time of day
+  // These are guarded by mutex_.
+  bool is_free_ = true;            // nobody has the turn
+  std::thread::id asking_;         // the thread that has it, to make a request
+  std::uint64_t connections_ = 0;  // how many there have been; the last one is in use
   // How many registrations the last connection has.
-  int registered_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::string> given_back_ ABSL_GUARDED_BY(mutex_);  // tokens that the server has to forget
+  int registered_ = 0;
+  std::vector<std::string> given_back_;  // tokens that the server has to forget
 
   OwnSocket socket_;       // without a connection the next request makes one
   bool broken_ = false;    // requests and responses are no longer in step

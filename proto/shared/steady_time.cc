@@ -19,7 +19,10 @@ absl::Time SteadyNow() {
 
 std::chrono::system_clock::time_point ToSystemTime(absl::Time steady) {
   if (steady == absl::InfiniteFuture()) return std::chrono::system_clock::time_point::max();
-  return absl::ToChronoTime(absl::FromChrono(std::chrono::system_clock::now()) + (steady - SteadyNow()));
+  // In this order, so that a thread that is interrupted in between waits too long rather than not long
+  // enough.
+  const absl::Duration left = steady - SteadyNow();
+  return absl::ToChronoTime(absl::FromChrono(std::chrono::system_clock::now()) + left);
 }
 
 }  // namespace warpfold

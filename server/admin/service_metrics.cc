@@ -58,7 +58,7 @@ void WriteFiles(Exposition& out, const AdminSources& sources) {
   }
   if (const std::optional<absl::Time> expiry = sources.certificate_expiry(); expiry.has_value()) {
     out.Gauge("warpfold_certificate_expiry_timestamp_seconds",
-              "When the first certificate of the server's chain expires.", Seconds(*expiry));
+              "The earliest expiry of a certificate in the server's chain.", Seconds(*expiry));
   }
   if (const std::optional<absl::Time> expiry = sources.authorities_expiry(); expiry.has_value()) {
     out.Gauge("warpfold_client_authority_expiry_timestamp_seconds",

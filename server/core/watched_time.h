@@ -23,6 +23,8 @@ class WatchedTime {
     last_ = now;
     return total_;
   }
+  // The time since the last call does not count.
+  void Skip(absl::Time now) { last_ = now; }
 
  private:
   std::optional<absl::Time> last_;

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/clock.h"
+#include "proto/shared/steady_time.h"
 #include "server/log/log_line.h"
 #include "server/log/log_queue.h"
 #include "server/log/log_sampler.h"
@@ -25,7 +25,6 @@
 #include "absl/log/initialize.h"
 #include "absl/log/log_sink.h"
 #include "absl/log/log_sink_registry.h"
-#include "proto/shared/steady_time.h"
 #else
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>

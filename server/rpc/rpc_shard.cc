@@ -23,7 +23,7 @@ constexpr auto kTick = std::chrono::milliseconds(50);
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
 // Messages wait for their turn until there is no other event, or this many have been handled: otherwise more
-// events could come for ever. So do ticks.
+// events could come for ever. So do ticks, for kTick at most.
 constexpr int kEventsBeforeWork = 256;
 
 }  // namespace
@@ -119,7 +119,7 @@ void RpcShard::Run() {
       core_.Work();
       events = 0;
     }
-    if (is_due && events == 0) {
+    if (is_due && (events == 0 || Clock::now() >= next_tick + kTick)) {
       core_.OnTick(is_idle);
       next_tick = Clock::now() + kTick;
     }

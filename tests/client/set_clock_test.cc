@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -52,9 +54,11 @@ class SetClockTest : public testing::TestWithParam<int> {
   FakeService service_;
   FakeServer server_{service_};
   Client client_{server_.target(), {.backoff = absl::Milliseconds(5)}};
+
+  void ExpectThatAWaitGoesOn(std::span<const std::int32_t> elements, int streams);
 };
 
-TEST_P(SetClockTest, ACallThatWaitsGoesOn) {
+void SetClockTest::ExpectThatAWaitGoesOn(std::span<const std::int32_t> elements, int streams) {
   service_.on_start = [this](int, grpc::ServerContext&) {
     while (!over_) absl::SleepFor(absl::Milliseconds(1));
     return grpc::Status::OK;
@@ -69,9 +73,16 @@ TEST_P(SetClockTest, ACallThatWaitsGoesOn) {
     over_ = SteadyNow() - set_at > absl::Milliseconds(1500);
     return true;
   };
-  const auto sum = client_.Reduce(kSumSpec, kOnes, {.timeout = absl::Seconds(20), .keep_going = keep_going});
+  const auto sum = client_.Reduce(
+      kSumSpec, elements, {.timeout = absl::Seconds(20), .keep_going = keep_going, .streams = streams});
   over_ = true;
   EXPECT_TRUE(sum.ok()) << sum.status();
+}
+
+TEST_P(SetClockTest, ACallThatWaitsGoesOn) { ExpectThatAWaitGoesOn(kOnes, 1); }
+
+TEST_P(SetClockTest, AWaitForSeveralStreamsGoesOn) {
+  ExpectThatAWaitGoesOn(std::vector<std::int32_t>(1 << 20, 1), 2);
 }
 
 TEST_P(SetClockTest, ANewCallHasItsTime) {
@@ -131,6 +142,24 @@ TEST_P(SetClockTest, TheMemorySocketMayAnswerLater) {
   const auto memory = connection.Allocate(4096, {.keep_going = keep_going});
   EXPECT_TRUE(memory.ok()) << memory.status();
   EXPECT_TRUE(connection.Allocate(4096).ok());
+}
+
+TEST_P(SetClockTest, AThreadThatWaitsForTheMemorySocketGoesOn) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("memory");
+  Peer peer(path);
+  const MemoryConnection connection = MemoryConnection::Open(path).value();
+  peer.SetHanging(true);
+  std::atomic<bool> asks = false;
+  const auto note = [&] { return asks = true; };
+  std::jthread other([&] { EXPECT_TRUE(connection.Allocate(4096, {.keep_going = note}).ok()); });
+  while (!asks) absl::SleepFor(absl::Milliseconds(1));
+  const auto keep_going = [&, questions = 0]() mutable {
+    if (++questions == 2) clock_.Set(ahead());
+    if (questions == 5) peer.SetHanging(false);
+    return true;
+  };
+  EXPECT_TRUE(connection.Allocate(4096, {.keep_going = keep_going}).ok());
 }
 
 // Forward and back: by less than a call has, by more than the memory socket may be silent, and by an hour.

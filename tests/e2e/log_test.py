@@ -45,12 +45,15 @@ class LogTest(TestCase):
         trust = ("--tls_ca", cert, "--tls_cert", client[0], "--tls_key", client[1])
         with Server("--log_format=json", f"--tls_cert={cert}", f"--tls_key={key}",
                     f"--tls_client_ca={client[0]}", allow_all(str(self.folder))) as server:
-            common = ("reduce", "--target", server.address, *trust, "--request_id", 'my "id"',
-                      "--streams", "1")
-            warpfold(*common, "--op", "sum,max", "--dtype", "float32", "--iota", "1000000")
-            warpfold(*common, "--op", "matrix_product", "--iota", "1000000")
+            common = ("reduce", "--target", server.address, *trust, "--request_id")
+            one = (*common, 'my "id"', "--streams", "1")
+            warpfold(*one, "--op", "sum,max", "--dtype", "float32", "--iota", "1000000")
+            warpfold(*one, "--op", "matrix_product", "--iota", "1000000")
+            warpfold(*common, "two", "--streams", "2", "--op", "sum", "--iota", "1000000")
             self.assertEqual(server.stop(), 0)
-            done, refused = calls(server.log(), "Reduce")
+            done, refused, *parts = calls(server.log(), "Reduce")
+            merges = calls(server.log(), "Merge")
+        self.assertEqual([line["request_id"] for line in parts + merges], ["two"] * 3)
         self.assertEqual(
             {name: done[name] for name in ("level", "status", "bytes", "identity", "request_id", "operators",
                                            "type")},

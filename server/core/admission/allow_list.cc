@@ -104,7 +104,7 @@ absl::Status Access::Check(const std::string& identity, Method method) const {
   }
   if (list == nullptr || list->Allows(identity, method)) return absl::OkStatus();
   return kernels::Error(absl::StatusCode::kPermissionDenied, reason::kNotAllowed,
-                        "this server does not allow the caller this method");
+                        absl::StrCat("this server does not allow the caller the method ", NameOf(method)));
 }
 
 }  // namespace warpfold::server

@@ -25,7 +25,7 @@ constexpr std::array<std::pair<absl::string_view, Method>, 13> kMethods = {{
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Method::kReflection},
 }};
 
-absl::string_view NameOf(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
+absl::string_view LastPart(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -38,15 +38,22 @@ Method MethodOf(absl::string_view path) {
 
 Method MethodNamed(absl::string_view name) {
   for (const auto& [known, method] : kMethods) {
-    if (name == NameOf(known)) return method;
+    if (name == LastPart(known)) return method;
   }
   return Method::kUnknown;
+}
+
+absl::string_view NameOf(Method method) {
+  for (const auto& [known, listed] : kMethods) {
+    if (method == listed) return LastPart(known);
+  }
+  return "";
 }
 
 std::vector<std::string> AllMethodNames() {
   std::vector<std::string> names;
   for (const auto& [path, method] : kMethods) {
-    std::string name(NameOf(path));
+    std::string name(LastPart(path));
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
   }
   return names;

@@ -34,7 +34,10 @@ Method MethodOf(absl::string_view path);
 // The method that has this name in logs and allow lists, the last part of its path: "Reduce".
 Method MethodNamed(absl::string_view name);
 
-// Those names, each once.
+// That name of one of the methods; "" for kUnknown.
+absl::string_view NameOf(Method method);
+
+// All names, each once.
 std::vector<std::string> AllMethodNames();
 
 }  // namespace warpfold::server

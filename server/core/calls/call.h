@@ -150,8 +150,9 @@ class Call {
   std::shared_ptr<LiveCall> live_;  // null if nobody observes
   Admission::Ticket ticket_;
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
-  // For a Merge whose spec has been accepted, until the response.
+  // Of a Merge, for its record: the spec and the request id, if they have been accepted.
   std::optional<kernels::ReductionPlan> merged_;
+  std::string merge_request_id_;
   std::optional<Turns::Member> turns_;  // of methods that keep the thread for long, until the answer
   bool reading_ = false;                // from the request for a message until it is taken
   std::optional<Message> arrived_;      // a message that has come and waits for its turn

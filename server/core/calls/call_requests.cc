@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "grpc/health/v1/health.pb.h"
 #include "server/core/bad_request.h"
+#include "server/core/calls/array_session.h"
 #include "server/core/calls/call.h"
 #include "server/core/calls/merge.h"
 #include "server/core/calls/put_session.h"
@@ -88,6 +89,9 @@ void Call::AnswerMerge(const Message& message) {
   v1::MergeRequest request;
   if (absl::Status status = ParseWhole(message.slices, kMaxFields, &request); !status.ok())
     return Answer(status);
+  if (absl::Status status = CheckText("request_id", request.request_id()); !status.ok())
+    return Answer(status);
+  merge_request_id_ = std::move(*request.mutable_request_id());
   const absl::StatusOr<v1::MergeResponse> response = Merge(shard_.service(), request, &merged_);
   if (!response.ok()) return Answer(response.status());
   if (response->reduction().has_state()) shard_.service().admission.StateGivenOut(shard_.Now());

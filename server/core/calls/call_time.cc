@@ -38,7 +38,7 @@ absl::Duration Call::PatienceWithClient() const {
 
 void Call::CheckTime(absl::Time now, bool is_idle) {
   if (answered_) {
-    if (!is_idle) return;
+    if (!is_idle) return untaken_.Skip(now);
     const absl::Duration waited = untaken_.Advance(now);
     if (!awaits_taker() || waited < PatienceWithTaker()) return;
     sending_ = false;

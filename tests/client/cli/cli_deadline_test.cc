@@ -14,8 +14,10 @@
 #include "client/cli/commands.h"
 #include "client/cli/deadline.h"
 #include "client/cli/npz.h"
+#include "proto/shared/steady_time.h"
 #include "tests/client/cli/zip_file.h"
 #include "tests/client/fake_service.h"
+#include "tests/set_clock.h"
 #include "tests/temporary_folder.h"
 #include "warpfold/v1/arrays.grpc.pb.h"
 
@@ -60,7 +62,7 @@ class CliDeadlineTest : public testing::Test {
     testing::internal::CaptureStderr();
     EXPECT_EQ(run(Server{{server_.target()}, nullptr}), kExitServerError);
     EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("DEADLINE_EXCEEDED"));
-    EXPECT_LT(absl::Now() - deadline, absl::Seconds(2));
+    EXPECT_LT(SteadyNow() - deadline, absl::Seconds(2));
   }
 
   SlowArrays arrays_;
@@ -72,7 +74,7 @@ TEST_F(CliDeadlineTest, BothCallsForAKeptArrayShareIt) {
   ReduceFlags flags;
   flags.spec.operators = {"sum"};
   flags.array = "00";
-  flags.deadline = absl::Now() + SlowArrays::kSlow + absl::Seconds(1);
+  flags.deadline = SteadyNow() + SlowArrays::kSlow + absl::Seconds(1);
   ExpectTimeIsUp(flags.deadline, [&](const Server& server) { return RunReduce(server, flags); });
 }
 
@@ -83,8 +85,18 @@ TEST_F(CliDeadlineTest, AnArrayThatIsPutHasOne) {
   PutFlags flags;
   flags.input = path;
   flags.type = ElementType::kInt32;
-  flags.deadline = absl::Now() + absl::Seconds(1);
+  flags.deadline = SteadyNow() + absl::Seconds(1);
   ExpectTimeIsUp(flags.deadline, [&](const Server& server) { return RunPut(server, flags); });
+}
+
+TEST(DeadlineGuardTest, LetsACommandRunWhenSomebodySetsTheClock) {
+  for (const int ahead : {3600, -3600}) {
+    ClockSetter clock;
+    const DeadlineGuard guard(SteadyNow() + absl::Seconds(60));
+    absl::SleepFor(absl::Milliseconds(50));  // until its thread waits
+    clock.Set(std::chrono::seconds(ahead));
+    absl::SleepFor(absl::Milliseconds(50));  // it would end the process
+  }
 }
 
 TEST(CheckOfAnArchiveTest, EndsAtTheDeadlineAndWhenItIsNotWanted) {
@@ -92,7 +104,7 @@ TEST(CheckOfAnArchiveTest, EndsAtTheDeadlineAndWhenItIsNotWanted) {
   const absl::StatusOr<NpzMember> member = NpzMember::Find(std::as_bytes(std::span(bytes)), std::nullopt);
   ASSERT_TRUE(member.ok()) << member.status();
   EXPECT_TRUE(member->CheckStored(absl::InfiniteFuture()).ok());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(member->CheckStored(absl::Now())));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(member->CheckStored(SteadyNow())));
   std::stop_source stop;
   stop.request_stop();
   EXPECT_TRUE(absl::IsCancelled(member->CheckStored(absl::InfiniteFuture(), stop.get_token())));

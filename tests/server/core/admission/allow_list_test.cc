@@ -104,7 +104,7 @@ TEST(AccessTest, TheLastListIsInForce) {
   const absl::Status denied = access.Check("uid:2", Method::kReduce);
   EXPECT_EQ(denied.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(kernels::ErrorReason(denied), "NOT_ALLOWED");
-  EXPECT_THAT(denied.message(), testing::Not(testing::HasSubstr("uid")));
+  EXPECT_EQ(denied.message(), "this server does not allow the caller the method Reduce");
   access.SetList(ListOf("uid:2 Reduce"));
   EXPECT_FALSE(access.Check("uid:1", Method::kReduce).ok());
   EXPECT_TRUE(access.Check("uid:2", Method::kReduce).ok());

@@ -49,8 +49,9 @@ TEST_F(CallEventsTest, AnAnswerIsGivenUpOnlyIfTheClientHadTheChanceToReadIt) {
   for (; refused < kRefused; refused += calls.back().answered()) calls.emplace_back(shard_, kReduce);
   const auto cut_off = [&] { return std::ranges::count_if(calls, &Caller::cut_off); };
   for (int i = 0; i < 20; ++i) Wait(absl::Milliseconds(50), /*is_idle=*/false);
+  Wait(absl::Milliseconds(50));
   EXPECT_EQ(cut_off(), 0);
-  for (int i = 0; i < 2; ++i) Wait(absl::Milliseconds(50));
+  Wait(absl::Milliseconds(50));
   EXPECT_GT(cut_off(), 0);
   for (Caller& call : calls) call.call().OnDisconnected();
 }
@@ -170,9 +171,12 @@ TEST_F(CallEventsTest, AnAnsweredCallKeepsNothingOfWhatItWasSent) {
   array.set_request_id(std::string(kLong, 'x'));
   v1::PutArrayRequest put;
   put.mutable_header()->set_request_id(std::string(kLong, 'x'));
+  v1::MergeRequest merge;
+  merge.set_request_id(std::string(kLong, 'x'));
   const std::pair<const char*, std::string> sent[] = {{kReduce, header.SerializeAsString()},
                                                       {kReduceArray, array.SerializeAsString()},
-                                                      {kPutArray, put.SerializeAsString()}};
+                                                      {kPutArray, put.SerializeAsString()},
+                                                      {kMerge, merge.SerializeAsString()}};
   for (const auto& [method, message] : sent) {
     Caller(shard_, method).Say(message);  // for whatever the first one allocates permanently
     std::deque<Caller> calls;
@@ -211,15 +215,17 @@ TEST_F(CallEventsTest, AMergedStateIsWaitedForAndAMergedValueIsNot) {
   }
 }
 
-// The metrics count results by operator, and the log names operators and type.
+// The metrics count results by operator, and the log names operators, type and request.
 TEST_F(CallEventsTest, ObserversHearWhatWasMerged) {
   class Records : public CallObserver {
    public:
     void OnBegin(const std::shared_ptr<const LiveCall>&) override {}
     void OnEnd(const std::shared_ptr<const LiveCall>&, const CallRecord& record) override {
       last = record.reduction.has_value() ? record.reduction->spec().operators : std::vector<std::string>();
+      request_id = record.request_id;
     }
     std::vector<std::string> last;
+    std::string request_id;
   } records;
   service_.observer = &records;
   v1::MergeRequest request;
@@ -237,6 +243,12 @@ TEST_F(CallEventsTest, ObserversHearWhatWasMerged) {
   EXPECT_EQ(merge(), (std::pair<std::string, Operators>("BAD_HEADER", {"max_abs", "sum"}))) << "no states";
   request.add_states();
   EXPECT_EQ(merge(), (std::pair<std::string, Operators>("", {"max_abs", "sum"})));
+  request.set_request_id(std::string(128, 'r'));
+  EXPECT_EQ(merge().first, "");
+  EXPECT_EQ(records.request_id, request.request_id());
+  request.set_request_id(std::string(129, 'r'));
+  EXPECT_EQ(merge().first, "BAD_HEADER");
+  EXPECT_EQ(records.request_id, "") << "what was rejected is not logged";
   service_.observer = nullptr;
 }
 

@@ -102,6 +102,10 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
   }
   ExpectMergeError(with([](auto& r) { r.mutable_states()->SwapElements(0, 1); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { *r.add_states() = r.states(0); }), "BAD_STATE");
+  EXPECT_EQ(
+      Merge(service_, with([](auto& r) { r.mutable_states(1)->set_first_element(8192); })).status().message(),
+      "the state of 2048 elements from element 8192 on: the nodes of a partial state are not the maximal "
+      "subtrees of its range");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_element_count(4095); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_element_count(~std::uint64_t{0}); }),
                    "BAD_STATE");
