@@ -1,12 +1,15 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
+# These commands build the image and start a server:
+#
 #   docker build -t warpfold .
 #   docker run --gpus all -p 127.0.0.1:50051:50051 --read-only --cap-drop ALL warpfold --allow_insecure
 #
-# The server listens on every address of the container: it wants keys (docs/operating.md), or that flag.
-# Further flags of warpfold-server go after the image's name. A release names its bases by digest, as in
-# docs/operating.md: --build-arg RUNTIME_DIGEST=sha256:... is both what is taken and what the label says.
+# The server listens on every address of the container, so it starts only with a certificate and its key
+# (docs/operating.md) or with --allow_insecure. Other flags of warpfold-server also follow the image's name.
+# A release pins its base images by digest, as docs/operating.md shows: the base image of --build-arg
+# RUNTIME_DIGEST=sha256:... is the one that is pulled, and the image's label names the same digest.
 ARG BUILD_IMAGE=nvidia/cuda:13.0.2-devel-ubuntu24.04
 ARG BUILD_DIGEST=
 ARG RUNTIME_IMAGE=nvidia/cuda:13.0.2-base-ubuntu24.04
@@ -16,7 +19,8 @@ FROM ${RUNTIME_IMAGE}${RUNTIME_DIGEST:+@}${RUNTIME_DIGEST} AS base
 
 FROM ${BUILD_IMAGE}${BUILD_DIGEST:+@}${BUILD_DIGEST} AS build
 ARG CUDA=ON
-# Each is a compilation of its own; the last also as PTX, for GPUs to come (docs/adr/0024).
+# The sources are compiled once for each architecture. The last one is also embedded as PTX, which drivers
+# can translate for future GPUs (docs/adr/0024).
 ARG CUDA_ARCHITECTURES=75-real;80-real;86-real;89-real;90-real;100-real;120
 WORKDIR /src
 COPY deploy/install_packages.sh deploy/
@@ -31,7 +35,7 @@ COPY --from=base /var/lib/dpkg/status /tmp/base-status
 RUN python3 -B deploy/sbom.py build/release /tmp/base-status "${RUNTIME_IMAGE}" "${VERSION}" >sbom.spdx.json \
     && python3 -B deploy/notices.py build/release >notices.txt && gzip -9 --no-name notices.txt
 
-# The driver's libraries come from the host, through the NVIDIA container toolkit.
+# The image has no driver: the NVIDIA container toolkit mounts the libraries of the host's driver.
 FROM base
 ARG RUNTIME_IMAGE
 ARG RUNTIME_DIGEST
@@ -47,7 +51,7 @@ LABEL org.opencontainers.image.title="Warpfold" \
       org.opencontainers.image.base.digest="${RUNTIME_DIGEST}"
 COPY --from=build /src/build/release/bin/warpfold-server /src/build/release/bin/warpfold /usr/local/bin/
 COPY --from=build /src/sbom.spdx.json /src/notices.txt.gz /src/LICENSE /usr/local/share/warpfold/
-# Nobody in particular; not root. Any other user will do as well, since nothing is written.
+# The server needs no root privileges. Any other user works as well, because the server writes no files.
 USER 65532:65532
 EXPOSE 50051 9464
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["/usr/local/bin/warpfold", "health"]

@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails if an executable needs a newer C library than it may, or a library that is not part of the C library.
-# An executable built on Debian 12 runs with glibc 2.36 or newer, as README.md promises.
+# This script fails if an executable needs a newer C library than VERSION, or a shared library that is not
+# part of the C library. README.md promises that an executable built on Debian 12 runs with glibc 2.36 or
+# newer.
 #
 #   deploy/check_glibc.sh VERSION EXECUTABLE ...
 set -euo pipefail

@@ -2,14 +2,14 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the packages of the named groups (build, python, test, languages) that are not installed yet.
-# Debian 12 and Ubuntu 24.04 have all of them under these names. Needs root or sudo only if something is
-# missing.
+# This script installs those packages of the named groups (build, python, test, languages) that are missing.
+# Debian 12 and Ubuntu 24.04 have all of them under these names. The script needs root or sudo only if a
+# package is missing.
 set -euo pipefail
 
-# Compiler, tools and libraries of both executables. With static linking, everything that gRPC itself
-# links has to be named too: the -dev packages hold the archives. Python writes the manual pages, dpkg-dev
-# finds what a Debian package depends on.
+# These are the compiler, the tools and the libraries of both executables. The executables are linked
+# statically, so the libraries that gRPC itself uses are needed as well: the -dev packages contain the static
+# archives. Python generates the manual pages, and dpkg-dev determines the dependencies of Debian packages.
 build=(
   ca-certificates ccache cmake g++ git ninja-build pkg-config
   protobuf-compiler protobuf-compiler-grpc
@@ -17,17 +17,19 @@ build=(
   libre2-dev libssl-dev zlib1g-dev
   dpkg-dev libboost-context-dev libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev python3
 )
-# The packages that build the Python package, which takes the rest from PyPI.
+# These are needed to build the Python package; pip gets the rest from PyPI.
 python=(python3-dev python3-venv)
-# GoogleTest, and modules that the Python tests import; then programs that the tests of format, scripts,
-# proxies, manual pages, the unit and the container image call.
+# The first line has GoogleTest and the modules that the Python tests import. The others have the programs
+# that are run by the tests of the code's format, of scripts, proxies, manual pages, the systemd unit and the
+# container image.
 test=(
   libgmock-dev libgtest-dev python3-grpcio python3-h2 python3-numpy python3-protobuf python3-venv
   buildah clang-format-14 debootstrap haproxy iproute2 mandoc nginx-light openssl prometheus shellcheck
   strace systemd systemd-container zsh
 )
 
-# The tools that compile and run the first calls of docs/calling.md: 770 MiB, only for those tests.
+# These compile and run the examples of docs/calling.md in other languages. They take 770 MiB, and only those
+# tests need them.
 languages=(
   golang-github-golang-protobuf-1-5-dev golang-go golang-google-grpc-dev golang-google-protobuf-dev
   protoc-gen-go protoc-gen-go-grpc
@@ -48,7 +50,7 @@ done
 
 missing=()
 for package in "${wanted[@]}"; do
-  # One word for each architecture.
+  # dpkg-query prints one word for each architecture of the package, without a space between them.
   status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
   [[ $status == installed* ]] || missing+=("$package")
 done

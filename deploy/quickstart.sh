@@ -2,12 +2,12 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# From a bare machine to reduced arrays: installs what is missing, builds the release, starts a server
-# on a free port, reduces files and generated arrays through it, and stops it. The cuda backend, which is most
-# of the compilation, is built if nvidia-smi finds a GPU. Arguments go to cmake: -DWARPFOLD_CUDA=ON builds it
-# anywhere, -DWARPFOLD_CUDA=OFF nowhere.
+# This script shows the path from a bare machine to reduced arrays: it installs missing packages, builds the
+# release, starts a server on a free port, reduces files and generated arrays with it, and stops it. The cuda
+# backend takes most of the compilation time, so it is built only if nvidia-smi finds a GPU. Arguments are
+# passed to cmake: -DWARPFOLD_CUDA=ON always builds that backend, -DWARPFOLD_CUDA=OFF never.
 set -euo pipefail
-unset CDPATH  # cd would look there first
+unset CDPATH  # Otherwise cd would search these folders first.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly kBin=build/release/bin
@@ -27,7 +27,8 @@ trap stop_on_failure EXIT
 
 build() {
   deploy/install_packages.sh build
-  # This is for the local GPU rather than for every one; AUTO omits a backend that nothing can compile.
+  # The kernels are compiled for the local GPU only, which is faster than compiling them for all GPUs. With
+  # AUTO, cmake omits the cuda backend if it finds no CUDA compiler.
   local capability cuda=OFF architecture=90-real
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1) || true
   if [[ $capability =~ ^[0-9]+\.[0-9]+$ ]]; then
@@ -44,9 +45,9 @@ build() {
   cmake --build --preset release
 }
 
-# Sets `address` and `server_pid`.
+# Starts the server and sets the variables `address` and `server_pid`.
 start_server() {
-  : >"$work/server.out"  # it is looked at before the server may have begun
+  : >"$work/server.out"  # The loop below reads the file, perhaps before the server has been started.
   "$kBin/warpfold-server" --listen=127.0.0.1:0 --device=auto >"$work/server.out" 2>"$work/server.err" &
   server_pid=$!
   local ready='' deadline=$((SECONDS + kReadyTimeoutS))
@@ -60,18 +61,19 @@ start_server() {
   address=${address%% *}
 }
 
-# Shows a call, its result and how long it took.
+# Makes a call with the given arguments, and shows the command, its result and how long it took.
 reduce() {
   printf '\n$ warpfold reduce %s\n' "$*" >&2
   local TIMEFORMAT='(%R s)'
   time "$kBin/warpfold" reduce --target "$address" "$@"
 }
 
-# The bytes of a file as a one-dimensional .npy array of uint32 (NumPy's format, version 1.0).
+# Writes the bytes of a file as a one-dimensional .npy array of uint32 (NumPy's format, version 1.0).
 write_npy() {
   local input=$1 output=$2 count header
   count=$(($(stat -c %s "$input") / 4))
-  # The header ends on a multiple of 64 bytes, of which 10 come before its text and 1 is the newline.
+  # The format requires that the header's length is a multiple of 64 bytes. Here it is 128: 10 bytes before
+  # the text, 117 of text and one newline.
   printf -v header '%-117s' "{'descr': '<u4', 'fortran_order': False, 'shape': ($count,), }"
   { printf '\x93NUMPY\x01\x00\x76\x00%s\n' "$header"; head -c $((count * 4)) "$input"; } >"$output"
 }

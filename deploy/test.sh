@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what is missing, builds, and runs the tests that need no GPU; with --all also the long ones, among
-# them those of the container image and of the Debian packages. Ends with ctest's summary.
-# None of these tests runs CUDA code, so none is compiled here; .ci/run does that.
+# This script installs missing packages, builds the tree and runs the tests that need no GPU. With --all it
+# also runs the long tests, which include those of the container image and of the Debian packages. Its output
+# ends with ctest's summary. None of these tests runs CUDA code, so this script compiles none; .ci/run does.
 set -euo pipefail
 excluded='^(gpu|long)$' once_more=false
 case ${1-} in
@@ -12,7 +12,7 @@ case ${1-} in
   --all) excluded='^gpu$' once_more=true ;;
   *) echo "usage: test.sh [--all]" >&2; exit 2 ;;
 esac
-unset CDPATH  # cd would look there first
+unset CDPATH  # Otherwise cd would search these folders first.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 deploy/install_packages.sh build python test
@@ -23,13 +23,13 @@ echo "Building build/dev"
 cmake --build --preset dev
 echo "Time of the build: $SECONDS s. Testing build/dev"
 status=0
-# Two more than there are cores: many tests wait for seconds (for a keepalive, for a limit) and use none.
-# This does not use the preset: its filter of labels would replace this one.
+# Two more tests than there are cores run at once, because many tests wait for seconds (for a keepalive or a
+# limit) without using a core. The preset is not used, because its filter of labels would replace this one.
 ctest --test-dir build/dev --output-on-failure --label-exclude "$excluded" --parallel $(($(nproc) + 2)) \
   --output-log build/dev/tests.log || status=$?
 
-# Whether the tests that failed may be retried (docs/adr/0119): not after a crash, and not those with the
-# label core, which wait for nothing that a busy machine could delay.
+# Succeeds if the failed tests may be retried (docs/adr/0119). They may not be retried after a crash, nor if
+# one of them has the label core: those tests wait for nothing that a busy machine could delay.
 may_be_chance() {
   if grep -q '\*\*\*Exception' build/dev/tests.log; then return 1; fi
   ! ctest --test-dir build/dev --show-only --label-regex '^core$' | sed -n 's/^ *Test *#[0-9]*: //p' |

@@ -28,7 +28,7 @@ struct SliceSource {
   // Bytes [offset, offset + size) of the array as a slice that owns its bytes or is lent by `memory`. Called
   // from several threads.
   std::function<grpc::Slice(std::uint64_t offset, std::size_t size, LentMemory& memory)> slice;
-  // Whether the memory that is lent can be read to its end. Without this function, none is lent.
+  // Whether the lent memory can be read to its end. A source without this function lends no memory.
   std::function<bool()> is_readable = {};
 };
 
@@ -38,9 +38,9 @@ SliceSource SourceOf(std::span<const std::byte> data);
 // An array that is computed while it is sent. `generator` must outlive the source.
 SliceSource SourceOf(const Generator& generator);
 
-// The status of a call that sent slices of `source`. If the system could not read its memory, that is
-// INVALID_ARGUMENT: another attempt could not read it either. If it was the memory of another call on the
-// connection, this one may be retried.
+// Returns the status of a call that sent slices of `source`. If the system could not read the memory of
+// `source`, the status is INVALID_ARGUMENT, because another attempt could not read it either. If it could not
+// read that of another call on the same connection, this call may be retried.
 absl::Status BlameSource(absl::Status status, const SliceSource& source);
 
 struct ReduceJob {

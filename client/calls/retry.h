@@ -26,8 +26,9 @@ struct Attempt {
   bool took_data = false;
   // A part of the response has reached the caller, who must not get it twice.
   bool delivered = false;
-  // Work has been done that only this call can use, or the client has places at the full server that will
-  // become free: so the server is asked again until the deadline.
+  // A full server is asked again until the deadline, without counting attempts: either work has been done
+  // that only this call can use, or other calls of this client have places at that server, which will become
+  // free.
   bool patient = false;
 };
 

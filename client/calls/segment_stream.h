@@ -19,7 +19,8 @@
 
 namespace warpfold {
 
-// Takes the responses of a call, and hands them on only as far as they fit the request and each other.
+// Checks the responses of a call against the request and against each other, and passes valid results to the
+// visitor.
 class SegmentAnswer {
  public:
   // The answer to a request of an array of `element_count` elements, cut by `cut`. The references must
@@ -27,7 +28,7 @@ class SegmentAnswer {
   SegmentAnswer(const v1::ReductionSpec& spec, const SegmentVisitor& visitor, std::uint64_t element_count,
                 const SegmentCut& cut);
 
-  // INTERNAL for a response that is none to this request.
+  // INTERNAL if this cannot be a response to the request.
   absl::Status Add(grpc::ByteBuffer buffer);
   // The summary. INTERNAL unless all results have come.
   absl::StatusOr<SegmentSummary> Finish() const;
@@ -39,7 +40,7 @@ class SegmentAnswer {
   absl::Status AddLayout(const v1::SegmentLayout& layout);
   absl::Status AddResults(const v1::SegmentResults& results);
   absl::Status TakeFailures(const v1::SegmentResults& results);
-  // Whether the values of this column can be those of segments from the next one on.
+  // Whether these values are possible for this column, for consecutive segments that begin with the next one.
   bool IsPossible(const SegmentColumn& column, std::span<const std::uint64_t> values) const;
 
   const v1::ReductionSpec& spec_;

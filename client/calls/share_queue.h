@@ -24,12 +24,12 @@ class ShareQueue {
  public:
   ShareQueue(std::size_t shares, int workers);
 
-  // The next share. Waits while all are with other workers, which may put them back. Nothing if there is no
-  // more to do.
+  // The next share. Waits while other workers have all remaining shares, since they may put them back.
+  // Returns nothing if there is no more to do.
   std::optional<std::size_t> Take();
 
-  // For a worker that has a share without a response yet: the next one, or nothing if there is none now, or
-  // the servers have no place for it.
+  // Called by a worker whose last share has no response yet. Returns the next share, or nothing if there is
+  // none at present, or after EndLookAhead.
   std::optional<std::size_t> TakeAhead();
   // A server had no place for a share that was taken ahead: no more are taken ahead.
   void EndLookAhead();
@@ -41,7 +41,8 @@ class ShareQueue {
   // ... it failed in a way in which it will always fail.
   void Fail(const absl::Status& status);
 
-  // A worker that takes no more, since `status` ended its attempts. The last one ends the array with it.
+  // Called by a worker that takes no more shares because its attempts failed with `status`. When the last
+  // worker leaves, the array fails with that status.
   void Leave(const absl::Status& status);
 
   bool any_done() const;

@@ -12,7 +12,7 @@
 
 namespace warpfold {
 
-// One part. Returns whether the others need not go on.
+// Runs one part. Returns true if the other parts should be stopped.
 using Part = std::function<bool(std::size_t part, const Interrupts& interrupts)>;
 
 // Runs parts 0 to parts - 1, each on its own thread unless there is only one, and returns when all have

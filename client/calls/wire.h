@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages as gRPC sends them. The array's bytes are a separate slice, after a small slice with the fields
-// before them, so that they are never copied; reduction.proto puts them last for this reason. Internal.
+// Messages in the form in which gRPC sends them. An array's bytes are never copied: they are a slice of their
+// own, which follows a small slice with the other fields. For this reason the field with the bytes is the
+// last one of each message in the .proto files. Internal.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -28,14 +29,14 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
 // False if the buffer does not hold such a message.
 bool Parse(grpc::ByteBuffer buffer, google::protobuf::MessageLite& message);
 
-// The same for a server's response: INTERNAL.
+// As Parse, for a response of a server: INTERNAL if the buffer does not hold such a message.
 absl::Status ParseAnswer(grpc::ByteBuffer buffer, google::protobuf::MessageLite& message);
 
 // A request with a chunk, which is field 15 of ReduceRequest, PutArrayRequest and ReduceSegmentsRequest
 // alike.
 grpc::ByteBuffer ChunkMessage(const grpc::Slice& data);
 
-// `request`, which has no data, with `data`.
+// The message `request`, whose field `data` must be empty, with these bytes in that field.
 grpc::ByteBuffer ArrayMessage(const v1::ReduceArrayRequest& request, const grpc::Slice& data);
 
 }  // namespace warpfold

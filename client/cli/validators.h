@@ -19,18 +19,18 @@ CLI::Validator TypeValidator();
 // Operators, separated by commas.
 CLI::Validator OperatorsValidator();
 
-// A whole number of 0 or more that fits in 64 bits: CLI11 takes "-1", and every number that is too large, for
-// the largest one. `name` stands for it in the help.
+// A whole number of 0 or more that fits in 64 bits. (CLI11 alone would read "-1", and every number that is
+// too large, as the largest number.) `name` is the name of the value in the help.
 CLI::Validator UnsignedValidator(const std::string& name);
 
 // The same of 1 or more.
 CLI::Validator PositiveValidator(const std::string& name);
 
-// A whole number that fits in 64 bits with a sign, including negative ones: CLI11 takes an empty text for
-// none.
+// A whole number, perhaps negative, that fits in 64 bits with a sign. (CLI11 alone would read an empty text
+// as a missing value.)
 CLI::Validator IntegerValidator();
 
-// A number: for CLI11, nan lies in every range, and an empty text is 0.
+// A number. (CLI11 alone would accept nan in every range, and read an empty text as 0.)
 CLI::Validator NumberValidator();
 
 // A time above 0.

@@ -30,8 +30,8 @@ struct Interrupts {
 // The time between two calls of keep_going.
 inline constexpr absl::Duration kAskedEvery = absl::Milliseconds(50);
 
-// After the end of a call no more than a few of its messages are on their way. A peer that does not take them
-// in this time has stopped reading, or is so slow that a new connection does no harm.
+// When a call ends, at most a few of its messages are still being sent. A peer that does not receive them
+// within this time has stopped reading, or is so slow that replacing the connection does no harm.
 inline constexpr absl::Duration kTakenWithin = absl::Seconds(3);
 
 Interrupts InterruptsOf(const CallOptions& options);
@@ -68,10 +68,11 @@ class Connection {
   bool BreakOff() const { return sockets_.ShutDown(); }
 
  private:
-  // Whether calls fail at once while a peer that has accepted the connection has not sent anything yet.
+  // Whether a peer has accepted the connection but has not sent anything yet, and calls fail at once for that
+  // reason.
   bool AwaitsFirstWords() const;
 
-  // Waits until the channel is in another state, or until then.
+  // Waits until the channel is no longer in `state`, or until `until`.
   void AwaitChange(grpc_connectivity_state state, absl::Time until) const;
 
   const Sockets sockets_;

@@ -17,17 +17,17 @@ class Patience {
   // `options` must outlive it: their timeout, stop and keep_going are used.
   explicit Patience(const CallOptions& options);
 
-  // A request was sent: the time before does not count as silence of the server.
+  // To be called when a request was sent. The time before that does not count as silence of the server.
   void Sent();
 
   // Waits until there is something to read, or the peer has closed the connection. Errors as those of Check.
   absl::Status AwaitAnswer(int socket);
 
-  // DEADLINE_EXCEEDED after the timeout, CANCELLED if the call should not go on, and UNAVAILABLE if all this
-  // has taken too long for a live server.
+  // DEADLINE_EXCEEDED after the timeout, CANCELLED if the call should not go on, and UNAVAILABLE if the
+  // server has been silent for so long that it counts as dead.
   absl::Status Check() const;
 
-  // Until the next Check is due.
+  // The time until the next Check is due.
   absl::Duration Slice() const;
 
  private:

@@ -18,7 +18,8 @@ _HEAD = """\
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Made by deploy/kubernetes/make_monitoring.py of {source}: change that.
+# deploy/kubernetes/make_monitoring.py generates this file from {source}:
+# change that file, not this one.
 apiVersion: {api}
 kind: {kind}
 metadata:

@@ -41,10 +41,10 @@ constexpr SegmentTables TablesOfSegments(std::size_t result_bytes) {
           .errors = kErrorFlagBytes + segments};
 }
 
-// A DeviceReducer's memory for ranges of `array_bytes`. A quarter of the elements is what matrix products
-// need (matrix_plan.h), and the least that other operators over matrices fold into one state
-// (entrywise_kernel.cuh); scalars have at most one state per leaf, and the states that those are folded into
-// (fold.cuh).
+// A DeviceReducer's memory for the partials of a range of `array_bytes`. A quarter of the range's bytes is
+// enough for every kernel: the units of matrix products and of entrywise operators are chosen so large that
+// their states take no more (tuning.h). Operators over scalars have at most one state per leaf, and a third
+// more for the states that these are folded into, which is less than a quarter (fold.cuh).
 constexpr std::size_t PartialBytes(std::size_t array_bytes) { return array_bytes / 4 + kMaxNodeBytes; }
 constexpr std::size_t TicketBytes(std::size_t array_bytes) {
   return TreeTickets(array_bytes) * sizeof(unsigned);

@@ -57,7 +57,8 @@ LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
   return fields;
 }
 
-// Whom a failed call should wake: not its caller, whose faults and whose load are no news here.
+// A call is a warning only if the server or its device is at fault, so that an operator who looks for
+// warnings does not see errors of callers, or rejections because of load.
 LogLevel LevelOf(const CallRecord& call, const std::string& kind) {
   const absl::StatusCode code = call.status.code();
   if (code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that a server keeps in its device's memory: sent once, reduced often."""
+"""Kept arrays: a client sends them once, and a server keeps them in its device's memory for many calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FAREWELL_S = 5
 
 
 class ArrayInfo(NamedTuple):
-    """One of the arrays that a server keeps. Times are in seconds; expires_in holds if nobody uses it."""
+    """One of a server's kept arrays. Times are in seconds; expires_in holds if nobody uses it."""
 
     id: int
     owner: str
@@ -73,7 +73,7 @@ def _bound(method: Callable[Concatenate[Methods[V, R], Any, P], T]) \
 
 
 class ArrayPart(ArrayElsewhere, Generic[V, R]):
-    """Adjacent rows of an array that a server keeps, or all of them: array[begin:end], array.reshape(shape).
+    """Adjacent rows of a kept array, or all of them: array[begin:end], array.reshape(shape).
 
     Its methods are those of the client, whose docstrings say what they take and return; a client's methods
     accept it as an array, too. If the array was deleted or has expired, they raise NotFoundError
@@ -213,9 +213,9 @@ class _Whole(ArrayPart[V, R]):
 
 
 class ResidentArray(_Whole[Any, Result]):
-    """An array that the server keeps. For a with statement, which deletes it, or delete().
+    """A kept array: it is in the server's memory. The end of a with statement deletes it, as does delete().
 
-    If neither is used, it stays until it has not been used for its time to live.
+    If neither is used, the server deletes it when nobody has used it for its time to live.
 
     token: bytes; anyone who has them may reduce and delete the array (Client.array).
     info: an ArrayInfo.

@@ -5,8 +5,8 @@
 // advances the tag. turns.h compares tags. A party whose calls are all on a few shards gets no more than
 // these can do, so its tag stays behind the others', and on these shards it is almost always next.
 //
-// No tag counts as further behind the highest start of a message that was taken than kMaxBehind. A party that
-// was silent, or that has just arrived, can catch up by this much, and no more.
+// However low a tag is, it counts as at most kMaxBehind below the highest start of all messages that were
+// taken. So a party that was silent, or that has just arrived, can catch up by this much, and no more.
 //
 // Threads: any.
 #pragma once

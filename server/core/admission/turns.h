@@ -51,13 +51,13 @@ class Turns {
   enum class Kind : std::uint8_t { kLight, kBulk };
   // A message that has come.
   struct Arrival {
-    std::uint64_t costs_bytes;  // it costs the thread as much as this many bytes of an array
-    std::uint64_t bytes;        // that have come
+    std::uint64_t costs_bytes;  // the cost for the thread, as the number of array bytes that cost as much
+    std::uint64_t bytes;        // how many bytes have been received
     Kind kind;
   };
 
-  // A message counts this many bytes more than it has. The thread receives it and sends an answer, and could
-  // copy and checksum about as many bytes in that time.
+  // Each message counts as this many bytes more than it has, for receiving it and sending an answer: in that
+  // time the thread could copy and checksum about as many bytes.
   static constexpr std::uint64_t kMessageCost = 64 << 10;
   // The bytes that the thread serves before it looks for events again. One of these events may be a message
   // that is to be served first.
@@ -100,7 +100,7 @@ class Turns {
     // Bytes of an array.
     bool Ask(std::uint64_t bytes) { return Ask({.costs_bytes = bytes, .bytes = bytes, .kind = Kind::kBulk}); }
 
-    // The message that is taken now costs `bytes` more than it said when it asked.
+    // The message that is taken now costs `bytes` more than Ask was told.
     void Charge(std::uint64_t bytes);
 
     // Whether the message that was taken last waits for a slot. For a light one this is ignored.
@@ -153,7 +153,7 @@ class Turns {
 
     std::deque<Waiter> light;  // the one that came first is first
     std::deque<Waiter> bulk;
-    std::uint64_t light_cost = 0;  // what light messages have had more than bulk, while both could be taken
+    std::uint64_t light_cost = 0;  // how much more light messages got than bulk, while both could be taken
     int waiting_for_slots = 0;     // members
     int members = 0;
     PartyTags::Tag* tag = nullptr;

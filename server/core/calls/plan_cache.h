@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plans of the specifications that came last, by their bytes on the wire. Callers mostly use the same
-// specification for many arrays, and reading and checking a specification takes longer than reducing a small
-// array.
+// A cache of the plans of recent specifications; its keys are their serialized bytes. Callers mostly use the
+// same specification for many arrays, and reading and checking a specification takes longer than reducing a
+// small array.
 //
 // A plan depends on its specification alone, so it is never stale; what depends on the server or the call has
 // to be checked for each call. Memory: kPlans plans, of specifications of at most kMaxSpecBytes.
@@ -39,7 +39,7 @@ class PlanCache {
     kernels::ReductionPlan plan;
   };
   std::vector<Kept> plans_;
-  std::size_t oldest_ = 0;  // once there are kPlans
+  std::size_t oldest_ = 0;  // the index that Keep replaces, once there are kPlans
 };
 
 }  // namespace warpfold::server

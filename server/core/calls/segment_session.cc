@@ -100,7 +100,7 @@ absl::Status SegmentSession::CheckCut() const {
   }
   const std::uint64_t length = header_.segment_length();
   if (length == 0) return BadHeader("segment_length", "must be 1 or more");
-  // No header can know of an array that the rest of it could not count.
+  // No array is larger than kMaxArrayBytes, so no segment can be longer.
   if (length > kMaxArrayBytes / reduction_->element_bytes()) {
     return BadHeader("segment_length", "is longer than any array",
                      kMaxArrayBytes / reduction_->element_bytes());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One array on its way to the results of its segments: checks the header, splits the chunks that follow it,
-// or the memory that it names, and sends results while the array is still arriving.
+// Turns one array into the results of its segments: checks the header, cuts the chunks that follow it, or the
+// memory that it names, into segments, and sends results while the array is still arriving.
 //
 // Threads: the shard's only. After an error the session returns nothing more.
 #pragma once
@@ -31,7 +31,7 @@ class SegmentSession : public ArraySession {
 
   absl::StatusOr<Need> OnEnd() override;
 
-  // The summary.
+  // The last message of the response, which has the counts of segments and errors.
   absl::StatusOr<std::string> Response() override;
   bool has_output() const override { return reducer_ != nullptr && reducer_->has_message(); }
   std::string TakeOutput() override { return reducer_->TakeMessage(); }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands out ranges of a fixed number of bytes: the first that is large enough.
+// Allocates ranges of a memory of fixed size, first fit: a request gets the first free range that is large
+// enough.
 //
 // Threads: one at a time.
 #pragma once
@@ -28,8 +29,8 @@ class RangeAllocator {
   // Gives back a range that Take returned.
   void Return(std::uint64_t offset, std::uint64_t bytes);
 
-  // How many bytes Take really takes for a range of `bytes`, except for the last one, which may end with the
-  // memory.
+  // How many bytes Take uses for a range of `bytes`. A range at the end of the memory may use fewer, because
+  // it cannot extend beyond that end.
   static std::uint64_t RoundUp(std::uint64_t bytes) {
     return bytes > 0 ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
   }

@@ -32,7 +32,8 @@ namespace warpfold::server {
 
 class ResidentArrays {
  public:
-  // Each costs the host some memory, and a place in sweeps and in the one message that lists all of them.
+  // The number of arrays is limited, because each one takes some of the host's memory, time in every sweep,
+  // and room in the single message that lists them all.
   static constexpr std::size_t kMaxArrays = 4096;
 
   struct Limits {
@@ -78,10 +79,10 @@ class ResidentArrays {
   // Reserve, at most once.
   void Open(std::vector<std::unique_ptr<kernels::Memory>> memories, const Limits& limits);
 
-  // Room for an array, perhaps that of one that has expired. Nobody can name it yet; it is given back when
-  // the last pointer to it is destroyed. UNIMPLEMENTED (NO_RESIDENT_ARRAYS), RESOURCE_EXHAUSTED
-  // (RESIDENT_FULL, OWNER_QUOTA, or ARRAY_TOO_LARGE if there would be no room even if everything else were
-  // deleted).
+  // Reserves room for an array, perhaps the room of one that has expired. The array has no token yet; its
+  // room becomes free when the last pointer to it is destroyed. UNIMPLEMENTED (NO_RESIDENT_ARRAYS),
+  // RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA, or ARRAY_TOO_LARGE if there would be no room even if
+  // everything else were deleted).
   absl::StatusOr<std::shared_ptr<const NamedMemory>> Reserve(const Request& request, absl::Time now);
 
   // The array is complete: returns its token.

@@ -60,7 +60,7 @@ class ArrayWriter : public ArraySink, private SlotPool::Holder {
   std::shared_ptr<const NamedMemory> memory_;
   const std::function<void()> listener_;
   absl::Status status_;
-  std::uint64_t stored_bytes_ = 0;  // started or done
+  std::uint64_t stored_bytes_ = 0;  // bytes whose copies have been started, or are done
   int in_flight_ = 0;
   std::optional<Store> store_;
 };

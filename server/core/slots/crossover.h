@@ -26,7 +26,7 @@ class Crossovers {
 
   // The first call of an operator loads its code and takes longer than the second; this says by how much.
   struct WarmUp {
-    int operators = 0;  // of one type each, that were run
+    int operators = 0;  // pairs of an operator and a type that were run
     absl::Duration took;
     absl::Duration slowest;
     std::string slowest_operator;  // "logsumexp float64"

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reduces an array that lies in a NamedMemory: nothing is copied to a slot's staging buffer; slots are the
-// device's queues, and take turns with those of other calls. If the host can read the memory, an array below
-// the crossover never uses a slot. An array on several devices is reduced by slots of each, where it lies;
-// for a leaf of which two devices have a part, one of them fetches the rest.
+// Reduces an array that lies in a NamedMemory. Nothing is copied to the staging buffers of slots: a slot is
+// only a queue of the device here, and calls take turns to get one. If the host can read the memory, an array
+// below the crossover uses no slot. If parts of the array are on several devices, slots of each device reduce
+// its part; a leaf that extends over two devices is reduced by one of them, which fetches the rest of it.
 //
 // Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
@@ -24,7 +24,7 @@ class MemoryReducer : public SlotReducer {
     kernels::ReductionPlan reduction;
     std::uint64_t first_element = 0;  // a multiple of the leaf size
     std::shared_ptr<const NamedMemory> memory;
-    std::uint64_t byte_offset = 0;  // in that
+    std::uint64_t byte_offset = 0;  // of the array in `memory`
     std::uint64_t element_count = 0;
     std::uint64_t crossover_bytes = 0;  // arrays smaller than this are reduced on the calling thread
   };
@@ -41,7 +41,8 @@ class MemoryReducer : public SlotReducer {
   absl::StatusOr<bool> TryFinish() override;
 
  private:
-  // Starts a slot of the device that has the next bytes on as many of `from` as it takes.
+  // Starts `slot`, which belongs to the device that has the next bytes, on as many bytes of `from` as it can
+  // take.
   absl::Status Start(kernels::Slot* slot, const kernels::MemoryPart& from);
   std::uint64_t NextByte() const;
 

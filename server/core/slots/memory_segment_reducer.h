@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reduces the segments of an array that lies in a NamedMemory: slots are the device's queues, and nothing is
-// copied to their staging buffers.
+// Reduces the segments of an array that lies in a NamedMemory. Nothing is copied to the staging buffers of
+// slots: a slot is only a queue of the device here.
 //
 // Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
@@ -23,7 +23,7 @@ class MemorySegmentReducer : public SegmentReducer {
     kernels::ReductionPlan reduction;
     std::optional<std::uint64_t> segment_length;  // none: all lengths are announced
     std::shared_ptr<const NamedMemory> memory;
-    std::uint64_t byte_offset = 0;    // in that
+    std::uint64_t byte_offset = 0;    // of the array in `memory`
     std::uint64_t element_count = 0;  // of all segments
   };
 
@@ -43,8 +43,8 @@ class MemorySegmentReducer : public SegmentReducer {
   bool HasNext() const;
   absl::Status Start(kernels::Slot* slot, const kernels::MemoryPart& from, std::uint64_t most_elements);
   absl::Status StartLong();
-  // The most segments of one length that a start takes, so that there are several starts if there are many
-  // results.
+  // The maximum number of segments of one length for one start. If there are many results, they come from
+  // several starts.
   std::uint64_t SegmentsOfStart() const;
   std::uint64_t NextByte() const;
 

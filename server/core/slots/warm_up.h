@@ -19,11 +19,11 @@ namespace warpfold::server {
 // A division takes the same time whatever the modulus is. This one fits all integers.
 inline constexpr std::uint64_t kAnyModulus = 97;
 
-// Reduces a few KiB on a slot that nobody uses: with every operator, over every type that it takes, entry by
-// entry over matrices, over segments, and all of that and scalars with NaN ignored; over matrices as a whole,
-// of each dimension above kMaxFixedDimension; and a sum of pieces, if the backend opens memory for
-// them. `calls` is set to the number of these calls. Returns the error of a slot that fails, as
-// Crossovers::Measure does.
+// Reduces a few KiB in each of these ways, on a slot that nobody uses. For every operator and every type that
+// it takes: matrices entry by entry, and segments; the same with NaN ignored, and scalars with NaN ignored.
+// For operators over whole matrices: each dimension above kMaxFixedDimension. Last, a sum of pieces, if the
+// backend opens memory for them. `calls` is set to the number of these calls. Returns the error of a slot
+// that fails, as Crossovers::Measure does.
 absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool opens_pieces, const Clock& clock, int& calls);
 
 }  // namespace warpfold::server

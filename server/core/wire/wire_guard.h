@@ -15,11 +15,13 @@
 
 namespace warpfold::server {
 
-// The maximum number of fields, of a message and all its submessages together, that is passed to protobuf.
-// This is for a Merge, whose states have many fields, and which pays for them with its turns.
+// The maximum number of fields in a message and all its submessages together; a message with more is not
+// passed to protobuf. This limit is for Merge, whose states have many fields; they count as cost when
+// messages take turns (admission/turns.h).
 inline constexpr std::size_t kMaxFields = std::size_t{1} << 18;
-// The same for any other message; no honest one has a hundred. Protobuf takes 30 times as long for a byte of
-// unknown fields as the server takes for one of an array, and keeps 64 bytes for each such field.
+// The maximum for any other message; valid ones have fewer than a hundred. Protobuf takes 30 times as long
+// for a byte of unknown fields as the server takes for one of an array, and keeps 64 bytes for each such
+// field.
 inline constexpr std::size_t kMaxStreamFields = 1024;
 
 // How many fields `bytes`, a serialized message of type `type`, contains, including known submessages; more

@@ -11,7 +11,8 @@
 namespace warpfold::benchmarks {
 namespace {
 
-// Thrust's interface of an allocator. thrust::reduce takes one piece at a time.
+// An allocator with the interface that Thrust expects. It always returns the same memory, because
+// thrust::reduce has only one allocation at a time.
 struct OnePiece {
   using value_type = char;
   char* piece;
@@ -22,8 +23,10 @@ struct OnePiece {
 template <class T, class Accumulator, class Op>
 void Reduce(const std::byte* data, std::int64_t count, void* scratch, cudaStream_t stream) {
   const auto begin = thrust::device_pointer_cast(reinterpret_cast<const T*>(data));
-  const Accumulator start = 0;  // of the operators here, of none the neutral element alone
-  volatile Accumulator value;   // computed, whatever becomes of it
+  // The same initial value for all operators, although it is the identity of only some of them: the benchmark
+  // measures the time, and nobody reads the value. `volatile` keeps the compiler from omitting the call.
+  const Accumulator start = 0;
+  volatile Accumulator value;
   if (scratch == nullptr) {
     value = thrust::reduce(thrust::cuda::par.on(stream), begin, begin + count, start, Op{});
   } else {
