@@ -15,7 +15,7 @@
 namespace warpfold {
 
 // A range of elements in such memory: raw, little-endian, row-major and adjacent. It may be any part of a
-// resident array.
+// kept array.
 struct ArrayReference {
   std::string token;              // bytes: ResidentArray::token, RegisteredMemory::token()
   std::uint64_t byte_offset = 0;  // of the first element

@@ -231,7 +231,7 @@ void AddLimits(CLI::App& app, Flags* flags) {
 void AddMemory(CLI::App& app, Flags* flags) {
   CLI::Option* resident =
       app.add_option("--resident_bytes", flags->resident_bytes,
-                     "Device memory for stored arrays (PutArray), in bytes; 0 disables them")
+                     "Device memory for kept arrays (PutArray), in bytes; 0 disables them")
           ->check(CLI::Range(std::uint64_t{0}, kMaxArrayBytes));
   app.add_option(
          "--resident_owner_bytes", flags->resident_owner_bytes,

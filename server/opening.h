@@ -32,7 +32,7 @@ absl::StatusOr<MemoryBudget> CheckMemory(const Flags& flags, kernels::Backend& b
 // come while others lie in slots. Without it, arrays are copied.
 void OpenReceiving(kernels::Backend& backend);
 
-// Takes the memory for resident arrays now, as much of each device: later there might be none.
+// Takes the memory for kept arrays now, as much of each device: later there might be none.
 absl::Status OpenResidentArrays(const Flags& flags, Service& service);
 
 // Null without the flag. `service` must outlive it.

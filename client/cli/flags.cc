@@ -204,7 +204,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   AddSegments(app, flags, *streams);
   CLI::Option* array = input
                            .add_option("--array", flags.array,
-                                       "Array stored on the server: its token, as printed by `warpfold put`")
+                                       "Array kept on the server: its token, as printed by `warpfold put`")
                            ->transform(TokenValidator());
   // These options are only for arrays that are sent.
   for (CLI::Option* of_sending : {dtype, matrix, streams, checksum, member}) array->excludes(of_sending);
@@ -314,8 +314,8 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   app.require_subcommand(1);
   CLI::App& reduce = *app.add_subcommand("reduce", "Reduce an array");
   CLI::App& put = *app.add_subcommand("put", "Store an array on the server, to reduce it many times");
-  CLI::App& arrays = *app.add_subcommand("arrays", "List the arrays stored on the server");
-  CLI::App& erase = *app.add_subcommand("delete", "Delete an array stored on the server");
+  CLI::App& arrays = *app.add_subcommand("arrays", "List the arrays kept on the server");
+  CLI::App& erase = *app.add_subcommand("delete", "Delete an array kept on the server");
   CLI::App& info = *app.add_subcommand("info", "Show the server's operators, device and limits");
   CLI::App& health = *app.add_subcommand("health", "Exit with 0 if the server accepts calls");
   CLI::App& bench = *app.add_subcommand("bench", "Measure a server's throughput and latency");

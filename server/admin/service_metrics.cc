@@ -16,9 +16,8 @@ double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::Unix
 
 void WriteMemory(Exposition& out, const AdminSources& sources) {
   const ResidentArrays::Room room = sources.service->residents.room();
-  out.Gauge("warpfold_kept_array_capacity_bytes", "Device memory for stored arrays.", room.bytes);
-  out.Gauge("warpfold_kept_array_bytes", "Device memory that stored arrays use.",
-            room.bytes - room.free_bytes);
+  out.Gauge("warpfold_kept_array_capacity_bytes", "Device memory for kept arrays.", room.bytes);
+  out.Gauge("warpfold_kept_array_bytes", "Device memory that kept arrays use.", room.bytes - room.free_bytes);
   const RegistrationGauges registrations = sources.registrations();
   out.Gauge("warpfold_registrations", "Registrations of other processes' memory, which the server can read.",
             std::uint64_t{registrations.registrations});

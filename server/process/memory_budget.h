@@ -37,7 +37,7 @@ struct MemoryBudget {
 
 // The memory that a backend has taken by the start.
 struct BackendMemory {
-  int gpus = 0;                  // if there are any, resident arrays are in their memory
+  int gpus = 0;                  // if there are any, kept arrays are in their memory
   std::uint64_t host_bytes = 0;  // of all slots together (kernels::Slot::host_bytes)
   std::uint64_t slot_bytes = 0;  // of the staging buffer of one
   std::uint64_t receive_bytes = 0;

@@ -180,9 +180,8 @@ void AddSides(CLI::App& app, BenchFlags& flags) {
 CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
   AddChoice(app, "--method", flags.method, Methods(),
             "Kind of call: reduce (a stream), array (a message), info, health");
-  AddChoice(
-      app, "--source", flags.source, Sources(),
-      "Location of the arrays: chunks (sent), memory (shared), ipc (GPU memory), resident (stored once)");
+  AddChoice(app, "--source", flags.source, Sources(),
+            "Location of the arrays: chunks (sent), memory (shared), ipc (GPU memory), resident (kept)");
   app.add_option("--memory_socket", flags.memory_socket,
                  "The server's memory socket, for --source memory and ipc")
       ->option_text("PATH")

@@ -28,7 +28,7 @@ class CallTimer {
   // limits.pace_bytes, or the rest of the array. `bytes` is how much of the array has arrived by then: `when`
   // is in the past for a message that has waited for its turn.
   void Progress(absl::Time when, std::uint64_t bytes);
-  // The call has reserved `bytes` (for a resident array) until all of them have arrived. In each window at
+  // The call has reserved `bytes` (for a kept array) until all of them have arrived. In each window at
   // least a sixteenth of them must arrive, if that is more than limits.pace_bytes.
   void Reserve(std::uint64_t bytes);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory for resident arrays: of one device, or the same amount of each of several. If there are several,
+// The memory for kept arrays: of one device, or the same amount of each of several. If there are several,
 // a large array is split into equal parts, one for each device, so that all of them reduce it together (ADR
 // 88).
 //

@@ -95,7 +95,7 @@ absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemo
         !(memory.layout()->shape == reduction.spec().shape)) {
       const bool has_type = memory.layout()->type == reduction.spec().element_type;
       return BadHeader(has_type ? "spec.matrix_shape" : "spec.element_type",
-                       "must be that of the resident array");
+                       "must be that of the kept array");
     }
     if (reference.byte_offset() % element_bytes != 0) {
       return BadHeader("reference.byte_offset",
