@@ -119,7 +119,8 @@ class RefusalsTest(TestCase):
         memory.chmod(0o777)
         self.folder.chmod(0o755)
         command = (server, "--listen=127.0.0.1:0", "--device=cpu", "--cpu_threads=2",
-                   "--admin_listen=127.0.0.1:0", allow_all(str(self.folder)), f"--memory_socket={memory}/socket")
+                   "--admin_listen=127.0.0.1:0", allow_all(str(self.folder)),
+                   f"--memory_socket={memory}/socket")
         for said in self.refusals_until_ready("nproc", 2, (_TOO_MUCH,), command, user):
             self.assertIn("the system allows", said)
             self.assertEqual(list(memory.iterdir()), [])
