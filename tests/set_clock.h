@@ -34,11 +34,13 @@ inline std::chrono::nanoseconds SinceEpoch(const timespec& time) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// The system's function, which has up to six arguments.
+// The system's function, which has up to six arguments. It is looked up without a lock, which may call it.
 template <class... Arguments>
 long SystemCall(long number, Arguments... arguments) {
-  static const auto function = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
-  return function(number, arguments...);
+  using Function = long (*)(long, ...);
+  static std::atomic<Function> function = nullptr;
+  if (function == nullptr) function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "syscall"));
+  return function.load()(number, arguments...);
 }
 
 // Waits on a futex until a time of day, as Abseil does. The kernel ends such a wait when that time comes,
@@ -49,7 +51,9 @@ inline long WaitOnFutex(const long (&arguments)[6]) {
     timespec time = {};
     SystemCall(SYS_clock_gettime, CLOCK_REALTIME, &time);
     const std::chrono::nanoseconds now = SinceEpoch(time);
-    const std::chrono::nanoseconds system_until = until - std::chrono::seconds(clock_ahead_s);
+    // The kernel knows no times before its epoch.
+    const std::chrono::nanoseconds system_until =
+        std::max(until - std::chrono::seconds(clock_ahead_s), std::chrono::nanoseconds(0));
     const std::chrono::nanoseconds end = std::min(system_until, now + std::chrono::milliseconds(10));
     time = {.tv_sec = end.count() / 1'000'000'000, .tv_nsec = end.count() % 1'000'000'000};
     const long result =

@@ -5,6 +5,9 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <mutex>
+
 #include "absl/strings/string_view.h"
 
 namespace warpfold::cli {
@@ -12,6 +15,9 @@ namespace {
 
 // A call that ends by itself does so well within this time.
 constexpr absl::Duration kGrace = absl::Seconds(5);
+
+// A time that the system can count in nanoseconds.
+constexpr absl::Duration kLongestTime = absl::Hours(24 * 365 * 100);
 
 [[noreturn]] void EndProcess(int exit_code) {
   constexpr absl::string_view kMessage =
@@ -28,7 +34,7 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
 
 DeadlineGuard::DeadlineGuard(absl::Time deadline, int exit_code)
     : thread_([this, deadline, exit_code] {
-        const auto time = absl::ToChronoNanoseconds(TimeLeft(deadline) + kGrace);
+        const auto time = absl::ToChronoNanoseconds(std::min(TimeLeft(deadline) + kGrace, kLongestTime));
         std::unique_lock lock(mutex_);
         if (!ended_.wait_for(lock, time, [this] { return is_over_; })) EndProcess(exit_code);
       }) {}

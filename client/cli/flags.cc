@@ -31,7 +31,7 @@ constexpr char kReduceFooter[] = R"(INPUT is one of
         whatever the shape, unless --matrix is given, or matrix_product or affine_compose (rows of 1x2) is
         requested: then the last two dimensions are the matrix.
   FILE  an .npz archive: its only member, or the one that --member names, is read like an .npy file
-  FILE  any other: raw little-endian elements; needs --dtype
+  FILE  any other, which must not begin like an archive: raw little-endian elements; needs --dtype
   FILE FILE...  several of these, of one element type: one array, in this order
   -     standard input, sent while it is read: raw elements with --dtype, an .npy file without
 If a FILE changes while it is read, the command fails: its length and modification time are compared when the
@@ -44,14 +44,16 @@ Integers are the low bits of z, bool is the highest bit, and floats with p bits 
 (z >> (64 - p)) / 2^p: p is 53 for float64, 24 for float32, 11 for float16 and 8 for bfloat16.
 
 Segments: the array is cut into consecutive parts, each with its own results, the same as if it were reduced
-alone: indexes count from the segment's first element. Elements are scalars, not matrices. The output has one
-line per segment: the segment's number, then the same fields as for a whole array; with --json, one object
-per line. Lines are printed while the array is sent: they are all right only if the exit code is 0. A segment
-without a result (overflow, no elements) shows the reason instead, and the exit code is 1.
+alone: indexes count from the segment's first element. Elements are scalars, not matrices. INPUT is one file
+that is not compressed, or --array, --iota or --random; not standard input. The output has one line per
+segment: the segment's number, then the same fields as for a whole array; with --json, one object per line.
+Lines are printed while the array is sent: they are all right only if the exit code is 0. A segment without a
+result (overflow, no elements) shows the reason instead, and the exit code is 1.
 
 The output has one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
-several values, with a name before each. With --json it is one object.
+several values, with a name before each. With --json it is one object: integers are numbers of up to 64 bits,
+and what JSON has no number for is the string "nan", "inf" or "-inf".
 An operator without a value (overflow, no elements) sets the exit code to 1, and its error goes to standard
 error; with --json the object has an 'error' with code, reason and message instead of the value. If no
 operator has a value, the call has failed, and nothing goes to standard output, not even an object with
@@ -198,7 +200,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
 
   CLI::Option_group& input = *app.add_option_group("Input");
   input.add_option("INPUT", flags.inputs, "Files to reduce, or - for standard input; see below");
-  CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
+  CLI::Option* iota = input.add_option("--iota", flags.iota,
+                                       "The N elements 0, 1, 2, ..., as far as the type counts exactly");
   CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
   for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"))->excludes(member);
   AddSegments(app, flags, *streams);
@@ -233,8 +236,8 @@ void AddPut(CLI::App& app, PutFlags& flags) {
   app.add_option("--owner", flags.owner, "Owner's name, for quotas and listings")->option_text("NAME");
   app.add_option_function<double>(
          "--ttl", [&flags](double seconds) { flags.time_to_live = absl::Seconds(seconds); },
-         "Seconds to keep the array after its last use; more than the server's maximum is reduced to it "
-         "(default and maximum: see `warpfold info`)")
+         "Seconds to keep the array after its last use, rounded up to whole ones; more than the server's "
+         "maximum is reduced to it (default and maximum: see `warpfold info`)")
       ->option_text("SECONDS")
       ->check(SecondsValidator());
   AddTimeout(app, flags.deadline);

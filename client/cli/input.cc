@@ -127,7 +127,7 @@ absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
   };
   const absl::StatusOr<std::string> magic = read(kNpyMagic.size());
   if (!magic.ok()) return magic.status();
-  if (BeginsAsZip(std::as_bytes(std::span(*magic)))) return Refuse(kArchiveInStream);
+  if (magic->starts_with("PK\3\4") || magic->starts_with("PK\5\6")) return Refuse(kArchiveInStream);
   if (*magic != kNpyMagic) return Refuse("raw elements need --dtype");
   const absl::StatusOr<NpyHead> head = ReadNpyHead(read);
   if (!head.ok()) return head.status();

@@ -22,7 +22,7 @@ class StreamCheck {
   // that was announced as raw elements.
   absl::Status Add(std::span<const std::byte> bytes);
 
-  // All bytes have come. INVALID_ARGUMENT if they are too few.
+  // All bytes have come. INVALID_ARGUMENT if they are too few, or are an archive without members.
   absl::Status End() const;
 
  private:

@@ -74,14 +74,6 @@ std::optional<std::uint64_t> FindEnd(Bytes file) {
   return std::nullopt;
 }
 
-// Whether the file consists only of an end record and its comment, which says that there is nothing else.
-bool IsEmptyZip(Bytes file) {
-  const Bytes record = RecordAt(file, 0, kEnd);
-  if (record.empty() || kEnd.size + Number16(record, 20) != file.size()) return false;
-  const Bytes numbers = record.subspan(4, 16);  // of disks, entries, their size and their offset
-  return std::all_of(numbers.begin(), numbers.end(), [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 struct Entries {
   Bytes bytes;
   std::uint64_t offset = 0;  // where they begin in the file
@@ -171,7 +163,17 @@ bool BeginsWithZipMember(Bytes start) {
   return Number16(header, 4) <= kNewestVersion && Number16(header, 26) > 0;
 }
 
-bool IsZip(Bytes file) { return BeginsAsZip(file) ? FindEnd(file).has_value() : IsEmptyZip(file); }
+bool IsZipWithoutMembers(Bytes start, std::uint64_t file_bytes) {
+  const Bytes record = RecordAt(start, 0, kEnd);
+  if (record.empty() || kEnd.size + Number16(record, 20) != file_bytes) return false;
+  const Bytes numbers = record.subspan(4, 16);  // of disks, entries, their size and their offset
+  return std::all_of(numbers.begin(), numbers.end(), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+bool IsZip(Bytes file) {
+  return BeginsWithZipMember(file) || (BeginsAsZip(file) && FindEnd(file).has_value()) ||
+         IsZipWithoutMembers(file, file.size());
+}
 
 absl::StatusOr<ZipDirectory> ReadZipDirectory(Bytes file) {
   const absl::StatusOr<Entries> entries = FindEntries(file);

@@ -38,7 +38,12 @@ bool BeginsAsZip(std::span<const std::byte> start);
 inline constexpr std::size_t kZipHeaderBytes = 30;
 bool BeginsWithZipMember(std::span<const std::byte> start);
 
-// Whether this whole file begins and ends like a zip file, or is one without members.
+// Whether a file of this size that begins with these bytes, of which kZipHeaderBytes are enough, consists
+// only of the end of a zip file and its comment, which says that there is nothing else.
+bool IsZipWithoutMembers(std::span<const std::byte> start, std::uint64_t file_bytes);
+
+// Whether this whole file begins with a zip file's member, begins as a zip file (BeginsAsZip) and also ends
+// like one, or is one without members.
 bool IsZip(std::span<const std::byte> file);
 
 // `file` is the whole file, and must outlive the directory. INVALID_ARGUMENT if it is not a zip file, or is

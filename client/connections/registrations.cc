@@ -66,6 +66,11 @@ absl::Status NotSent(int error) {
 
 }  // namespace
 
+// In a forked process freed_'s destructor would wait for ever for threads of the parent that wait.
+Registrations::~Registrations() {
+  if (!IsOwnProcess()) static_cast<void>(freed_.release());
+}
+
 absl::Status Registrations::Connect(const CallOptions& options) {
   const Patience patience(options);
   if (absl::Status status = TakeTurn(patience); !status.ok()) return status;
@@ -126,7 +131,7 @@ absl::Status Registrations::TakeTurn(const Patience& patience) {
           "its end");
     }
     const auto slice = absl::ToChronoNanoseconds(patience.Slice());
-    if (!freed_.wait_for(lock, slice, [this] { return is_free_; })) continue;
+    if (!freed_->wait_for(lock, slice, [this] { return is_free_; })) continue;
     is_free_ = false;
     asking_ = std::this_thread::get_id();
     return absl::OkStatus();
@@ -147,7 +152,7 @@ bool Registrations::TryEndTurn() {
   const std::lock_guard lock(mutex_);
   is_free_ = !IsInStep() || is_full_ || given_back_.empty();
   asking_ = {};
-  if (is_free_) freed_.notify_one();
+  if (is_free_) freed_->notify_one();
   return is_free_;
 }
 

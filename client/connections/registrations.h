@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -40,7 +41,7 @@ struct Registration {
 class Registrations {
  public:
   explicit Registrations(std::string path) : path_(std::move(path)) {}
-  ~Registrations() = default;
+  ~Registrations();
   Registrations(const Registrations&) = delete;
   Registrations& operator=(const Registrations&) = delete;
 
@@ -93,7 +94,8 @@ class Registrations {
   const std::string path_;
   const pid_t process_ = getpid();
   std::mutex mutex_;
-  std::condition_variable freed_;  // absl::Mutex would wait for a time of day
+  // absl::Mutex would wait for a time of day (ADR 140). Never null, except in the destructor.
+  std::unique_ptr<std::condition_variable> freed_ = std::make_unique<std::condition_variable>();
   // These are guarded by mutex_.
   bool is_free_ = true;            // nobody has the turn
   std::thread::id asking_;         // the thread that has it, to make a request

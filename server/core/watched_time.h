@@ -17,14 +17,14 @@ class WatchedTime {
  public:
   static constexpr absl::Duration kLongestGap = absl::Seconds(1);
 
-  // Counts the time since the last call, and returns all of it. The first call counts nothing.
-  absl::Duration Advance(absl::Time now) {
-    if (last_.has_value()) total_ += std::clamp(now - *last_, absl::ZeroDuration(), kLongestGap);
-    last_ = now;
+  // Counts the time since the last call, or the given part of it, and returns all that has been counted. The
+  // first call counts nothing, and neither does one with an earlier time than the last.
+  absl::Duration Advance(absl::Time now, int divisor = 1) {
+    const absl::Time last = last_.value_or(now);
+    total_ += std::clamp(now - last, absl::ZeroDuration(), kLongestGap) / divisor;
+    last_ = std::max(now, last);
     return total_;
   }
-  // The time since the last call does not count.
-  void Skip(absl::Time now) { last_ = now; }
 
  private:
   std::optional<absl::Time> last_;

@@ -23,7 +23,7 @@ constexpr auto kTick = std::chrono::milliseconds(50);
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
 // Messages wait for their turn until there is no other event, or this many have been handled: otherwise more
-// events could come for ever. So do ticks, for kTick at most.
+// events could come for ever. Ticks wait in the same way, but for kTick at most.
 constexpr int kEventsBeforeWork = 256;
 
 }  // namespace
@@ -82,8 +82,9 @@ void RpcShard::OnEvent(bool) {
 void RpcShard::Run() {
   // Ticks are steady, whatever happens to the time of day, which gRPC uses for its deadlines.
   auto next_tick = Clock::now() + kTick;
-  int events = 0;           // since the shard last worked
-  bool has_events = false;  // the queue had one when it was asked last
+  int events = 0;                    // since the shard last worked
+  bool has_events = false;           // the queue had one when it was asked last
+  absl::Time idle_at = core_.Now();  // when it last had none
   while (true) {
     void* tag = nullptr;
     bool ok = false;
@@ -103,6 +104,7 @@ void RpcShard::Run() {
         ++events;
         break;
       case grpc::CompletionQueue::TIMEOUT:
+        idle_at = core_.Now();
         core_.Work();
         // Between two polls other threads run: on a busy machine these may be the clients, and they may run
         // for long. Work that the device has finished meanwhile needs no notice.
@@ -114,13 +116,12 @@ void RpcShard::Run() {
         events = 0;
         break;
     }
-    const bool is_idle = !has_events;
     if (events >= kEventsBeforeWork) {
       core_.Work();
       events = 0;
     }
     if (is_due && (events == 0 || Clock::now() >= next_tick + kTick)) {
-      core_.OnTick(is_idle);
+      core_.OnTick(idle_at);
       next_tick = Clock::now() + kTick;
     }
   }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -57,6 +58,31 @@ TEST_F(MemoryConnectionTest, AProcessThatWasForkedLeavesItsParentsMemoryAlone) {
   const auto other = connection_.Allocate(4096);
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token(), other->token()));
+}
+
+TEST_F(MemoryConnectionTest, AForkedProcessDoesNotWaitForItsParentsThreads) {
+  const std::string path = path_ + "own";
+  Peer peer(path);
+  std::optional<MemoryConnection> connection = *MemoryConnection::Open(path);
+  peer.SetHanging(true);
+  std::atomic<int> asked = 0;
+  const auto keep_going = [&] { return ++asked > 0; };
+  const auto ask = [&] { EXPECT_TRUE(connection->Allocate(4096, {.keep_going = keep_going}).ok()); };
+  std::jthread first(ask);
+  while (asked < 3) absl::SleepFor(absl::Milliseconds(1));  // until it awaits the response
+  std::jthread second(ask);
+  absl::SleepFor(absl::Milliseconds(50));  // until it waits for its turn
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    connection.reset();
+    std::_Exit(0);
+  }
+  peer.SetHanging(false);
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(MemoryConnectionTest, AForkInTheMiddleOfAQuestionLeavesItToItsProcess) {

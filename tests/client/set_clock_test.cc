@@ -16,6 +16,7 @@
 
 #include "absl/time/clock.h"
 #include "client/client.h"
+#include "client/connections/grpc_process.h"
 #include "client/shared_memory.h"
 #include "client/tune_grpc.h"
 #include "proto/shared/steady_time.h"
@@ -43,6 +44,17 @@ TEST(SteadyTimeTest, NobodyCanSetIt) {
   EXPECT_GE(SteadyNow(), before);
   EXPECT_NEAR(std::chrono::duration<double>(ToSystemTime(before) - system_before).count(), 3600, 1);
   EXPECT_EQ(ToSystemTime(absl::InfiniteFuture()), std::chrono::system_clock::time_point::max());
+}
+
+// Abseil notices a step back up to two seconds late, and would wait for a time of day that is far away.
+TEST(LookUpCpuFrequencyTest, DoesNotWaitUntilTheClockHasCaughtUp) {
+  for (int i = 0; i < 20; ++i) {
+    absl::Now();
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  ClockSetter clock;
+  clock.Set(seconds(-3600));
+  LookUpCpuFrequency();
 }
 
 class SetClockTest : public testing::TestWithParam<int> {
@@ -150,10 +162,10 @@ TEST_P(SetClockTest, AThreadThatWaitsForTheMemorySocketGoesOn) {
   Peer peer(path);
   const MemoryConnection connection = MemoryConnection::Open(path).value();
   peer.SetHanging(true);
-  std::atomic<bool> asks = false;
-  const auto note = [&] { return asks = true; };
+  std::atomic<int> asked = 0;
+  const auto note = [&] { return ++asked > 0; };
   std::jthread other([&] { EXPECT_TRUE(connection.Allocate(4096, {.keep_going = note}).ok()); });
-  while (!asks) absl::SleepFor(absl::Milliseconds(1));
+  while (asked < 3) absl::SleepFor(absl::Milliseconds(1));  // until it awaits the response
   const auto keep_going = [&, questions = 0]() mutable {
     if (++questions == 2) clock_.Set(ahead());
     if (questions == 5) peer.SetHanging(false);

@@ -244,11 +244,17 @@ class ClientProcessTest(TestCase):
         npy = npy_bytes(numpy.arange(6, dtype="<i4"))
         archive = io.BytesIO()
         numpy.savez(archive, a=numpy.arange(6))
+        empty = io.BytesIO()
+        numpy.savez(empty)
         with Server() as server:
             for reason, data, *flags in (("not a whole number of elements", bytes(7), "--dtype", "int32"),
                                          ("an .npy file", npy, "--dtype", "int32"),
                                          ("an archive", archive.getvalue(), "--dtype", "int32"),
                                          ("an archive", b"PK\3\4" + bytes(96)),
+                                         ("an archive", empty.getvalue()),
+                                         ("an archive", empty.getvalue(), "--dtype", "uint8"),
+                                         ("an archive", empty.getvalue()[:-2] + b"\x20\0" + bytes(32),
+                                          "--dtype", "uint8"),
                                          ("truncated", npy[:-4]),
                                          ("too long: the header announces 24 bytes", npy + bytes(4)),
                                          ("too long: the header announces 24 bytes", npy + bytes(5_000_000))):

@@ -228,6 +228,8 @@ class Files(TestCase):
             data = bytearray(pathlib.Path(self.archive("x.npz", save, x=x)).read_bytes())
             for cut in (1, 30, len(data) // 2, len(data) - 30):
                 self.assert_exit(2, self.reduce(self.file("cut.npz", data[:cut])), "cut.npz")
+                if cut >= 30:  # what comes before a member's name
+                    self.assert_exit(2, self.reduce("--dtype", "uint8", self.file("cut", data[:cut])), "cut")
             for at in (len(data) // 2, len(data) // 3):
                 damaged = bytearray(data)
                 damaged[at] ^= 0x55

@@ -38,10 +38,14 @@ With --generated the load is also generated with protoc's stubs, as clients in o
 them.
 
 With a --source other than chunks, each caller first shares its memory with the server, exports it
-as GPU memory, or stores it with PutArray; the report gives that time as set_up_ms. A server
+as GPU memory, or puts it with PutArray; the report gives that time as set_up_ms. A server
 started with --server gets the necessary flags.
 
-GB/s, calls/s and CPU seconds per GB are medians of the rounds; percentiles are of all calls.
+GB/s, calls/s and CPU seconds per GB are medians of the rounds; percentiles are of all calls. --json and --csv
+have a line for each side: _min and _max are the smallest and largest round; the server's timings
+(queue_us and so on) are means; rate_ratio and p50_ratio are the first side's figure divided by this
+side's; null, or nothing, is what cannot be known, such as the CPU time of a server that --server did
+not start.
 Exit codes: 0 success; 1 a server or sink returned an error or cannot be reached; 2 usage error,
 or standard output cannot be written.)";
 
@@ -197,7 +201,8 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
   CLI::Option* bytes =
       app.add_option("--bytes", flags.bytes, "Bytes of each array (default 1 GiB; 4096 for --method array)")
           ->transform(UnsignedValidator("N"));
-  app.add_option("--chunk_bytes", flags.chunk_bytes, "Array bytes in each message of a stream")
+  app.add_option("--chunk_bytes", flags.chunk_bytes,
+                 "Array bytes in each message of a stream: a power of 2, 4096 to 4194304")
       ->transform(ChunkValidator())
       ->capture_default_str();
   app.add_option("--segment_length", flags.segment_length,

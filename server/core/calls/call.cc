@@ -191,7 +191,7 @@ void Call::OnEnd() {
   if (answered_) return;
   if (turns_.has_value()) turns_->ExpectNothing();
   if (!sending_) timer_.ClientCame(shard_.Now());
-  CheckTime(shard_.Now(), /*is_idle=*/false);  // gRPC ends the streams of calls whose deadline has passed
+  CheckTime(shard_.Now(), shard_.Now());  // gRPC ends the streams of calls whose deadline has passed
   if (answered_) return;
   if (session_ != nullptr) return Follow(session_->OnEnd());
   if (method_ == Method::kReflection) return Answer(absl::OkStatus());

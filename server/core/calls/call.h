@@ -100,9 +100,9 @@ class Call {
   void Stop(const absl::Status& why);
   // Ends the call, whichever it is.
   void End(const absl::Status& why);
-  // Stops the call if it is overdue. Its answer counts as not read only while the transport `is_idle`: as
-  // long as there are other events, gRPC writes nothing.
-  void CheckTime(absl::Time now, bool is_idle);
+  // Stops the call if it is overdue, or if its client does not read the answer. `idle_at`: when the shard's
+  // queue was last found empty.
+  void CheckTime(absl::Time now, absl::Time idle_at);
 
   bool answered() const { return answered_; }
 

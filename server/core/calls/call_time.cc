@@ -14,6 +14,10 @@ namespace {
 // How long a client has to read its answer when the server ends.
 constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
 
+// While there are other events, gRPC may not have sent the answer, and the client may have read it without
+// this server having heard of that. Such time counts less. It does count: there may be other events for ever.
+constexpr int kBusyDivisor = 8;
+
 }  // namespace
 
 absl::Duration Call::PatienceWithTaker() const {
@@ -36,10 +40,10 @@ absl::Duration Call::PatienceWithClient() const {
   return is_short ? kCheckIdle : absl::InfiniteDuration();
 }
 
-void Call::CheckTime(absl::Time now, bool is_idle) {
+void Call::CheckTime(absl::Time now, absl::Time idle_at) {
   if (answered_) {
-    if (!is_idle) return untaken_.Skip(now);
-    const absl::Duration waited = untaken_.Advance(now);
+    untaken_.Advance(idle_at);
+    const absl::Duration waited = untaken_.Advance(now, stopped_ ? 1 : kBusyDivisor);
     if (!awaits_taker() || waited < PatienceWithTaker()) return;
     sending_ = false;
     pending_answer_.reset();

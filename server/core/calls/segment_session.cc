@@ -224,7 +224,9 @@ absl::Status SegmentSession::CheckCounts(std::uint64_t elements, std::uint64_t s
     return kernels::Error(
         absl::StatusCode::kDataLoss, reason::kCountMismatch,
         absl::StrCat("the lengths add up to ", announced_elements_, " elements, but there are ", elements),
-        {{"field", "lengths"}});
+        {{"field", "lengths"},
+         {"announced", absl::StrCat(announced_elements_)},
+         {"received", absl::StrCat(elements)}});
   }
   return absl::OkStatus();
 }
@@ -242,7 +244,9 @@ absl::Status SegmentSession::OnCommitted() {
     return kernels::Error(absl::StatusCode::kDataLoss, reason::kCountMismatch,
                           absl::StrCat("the last segment has ", elements % length,
                                        " elements instead of the ", length, " that segment_length says"),
-                          {{"field", "segment_length"}});
+                          {{"field", "segment_length"},
+                           {"announced", absl::StrCat(length)},
+                           {"received", absl::StrCat(elements % length)}});
   }
   if (elements / length != committed_segments_) {
     return Mismatch("commit.segment_count", committed_segments_, "came", elements / length);

@@ -53,14 +53,14 @@ void Shard::EndAll(const absl::Status& why) {
   ForEach([&why](Call& call) { call.End(why); });
 }
 
-void Shard::OnTick(bool is_idle) {
+void Shard::OnTick(absl::Time idle_at) {
   slots_.Poll();
   const absl::Time now = Now();
   slots_.CheckDeadlines(now);
   canary_.OnTick(now);
   turns_.OnTick();
   service_.residents.Expire(now);
-  ForEach([=](Call& call) { call.CheckTime(now, is_idle); });
+  ForEach([=](Call& call) { call.CheckTime(now, idle_at); });
   if (const absl::Status fault = service_.device.fault(); !fault.ok()) StopAll(fault);
   PublishGauges();
 }

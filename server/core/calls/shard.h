@@ -60,8 +60,9 @@ class Shard {
   void StopAll(const absl::Status& why);
   void EndAll(const absl::Status& why);
   // Looks at the clock and at the device. Call this some twenty times a second while is_busy(), and when the
-  // device is to be tested. Ends all reductions once the device is lost. `is_idle`: there is no other event.
-  void OnTick(bool is_idle);
+  // device is to be tested. Ends all reductions once the device is lost. `idle_at`: when its queue was last
+  // found empty.
+  void OnTick(absl::Time idle_at);
   // How long the shard's thread may wait for events, if its next tick is `until_tick` away: less while the
   // device is at work or messages are held, and until the device is tested next (canary.h) while there is
   // nothing to do. After this time, call OnDeviceFinished.

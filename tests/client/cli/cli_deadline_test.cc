@@ -99,6 +99,11 @@ TEST(DeadlineGuardTest, LetsACommandRunWhenSomebodySetsTheClock) {
   }
 }
 
+TEST(DeadlineGuardTest, LetsACommandRunForAsLongAsItLikes) {
+  const DeadlineGuard guard(SteadyNow() + absl::Seconds(1e300));
+  absl::SleepFor(absl::Milliseconds(50));  // it would end the process
+}
+
 TEST(CheckOfAnArchiveTest, EndsAtTheDeadlineAndWhenItIsNotWanted) {
   std::string bytes = ZipFile({{"x.npy", std::string(10 << 20, 'x')}});
   const absl::StatusOr<NpzMember> member = NpzMember::Find(std::as_bytes(std::span(bytes)), std::nullopt);

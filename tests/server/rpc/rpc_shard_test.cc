@@ -37,6 +37,14 @@ void Await(Condition condition) {
   while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+class CallCounter : public CallObserver {
+ public:
+  void OnBegin(const std::shared_ptr<const LiveCall>&) override { ++begun; }
+  void OnEnd(const std::shared_ptr<const LiveCall>&, const CallRecord&) override { ++ended; }
+  std::atomic<int> begun = 0;
+  std::atomic<int> ended = 0;
+};
+
 class RpcShardTest : public testing::Test {
  protected:
   RpcShardTest() {
@@ -72,7 +80,7 @@ class RpcShardTest : public testing::Test {
   }
 
   FakeBackend backend_;
-  Service service_{backend_, Limits{}, absl::Now};
+  Service service_{backend_, Limits{.call = {.idle = absl::Milliseconds(100)}}, absl::Now};
   grpc::AsyncGenericService methods_;
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<RpcShard> shard_;
@@ -111,12 +119,26 @@ TEST_F(RpcShardTest, LooksForTheEndInsteadOfANotice) {
   device.join();
 }
 
-class CallCounter : public CallObserver {
- public:
-  void OnBegin(const std::shared_ptr<const LiveCall>&) override { ++begun; }
-  void OnEnd(const std::shared_ptr<const LiveCall>&, const CallRecord&) override {}
-  std::atomic<int> begun = 0;
-};
+TEST_F(RpcShardTest, LooksAtTheClockAlsoWhileThereAreEventsForEver) {
+  CallCounter counter;
+  shard_->PostAndWait([&] { service_.observer = &counter; });
+  RawCall silent(grpc_->InProcessChannel({}), "/warpfold.v1.ReductionService/Reduce");
+  Await([&] { return counter.begun == 1; });
+  // Fewer than those after which the shard works whatever comes.
+  constexpr int kEvents = 250;
+  int events = 0;
+  int events_before_end = 0;
+  std::atomic<bool> over = false;
+  shard_->Post([&] {
+    PostChain(kEvents, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (counter.ended == 0) ++events_before_end;
+      over = ++events == kEvents;
+    });
+  });
+  Await([&] { return over.load(); });
+  EXPECT_LT(events_before_end, kEvents);
+}
 
 // Callers without a pause, until a call fails.
 class Callers {

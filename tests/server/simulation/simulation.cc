@@ -123,11 +123,11 @@ void World::TimePasses(absl::Duration time) {
     client.OnLook();
   }
   for (SimulatedShard& shard : shards_) {
-    shard.shard->OnTick(/*is_idle=*/true);
+    shard.shard->OnTick(shard.shard->Now());
     // A call that asks its client for more only then may be overdue, which the next tick notices.
     while (shard.shard->has_work()) {
       while (shard.shard->has_work()) shard.shard->Work();
-      shard.shard->OnTick(/*is_idle=*/true);
+      shard.shard->OnTick(shard.shard->Now());
     }
     shard.shard->BeforeWaiting();
     const SlotPool& slots = shard.shard->slots();

@@ -80,7 +80,7 @@ void World::LetTheSilentTimeOut() {
 void World::CheckEnd() {
   FinishSlots();
   while (!others_.empty()) LeaveAPlace();
-  for (SimulatedShard& shard : shards_) shard.shard->OnTick(/*is_idle=*/true);
+  for (SimulatedShard& shard : shards_) shard.shard->OnTick(shard.shard->Now());
   for (SimulatedClient& client : clients_) {
     ledger_.Expect(client.answered(), client.script().method + ": not answered at the end");
     while (client.CanSay()) client.Say(random_);

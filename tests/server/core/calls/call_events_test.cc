@@ -40,20 +40,37 @@ TEST_F(CallEventsTest, WhoAsksIsToldOfItsAdmissionAndNobodyElse) {
   silent.call().OnDisconnected();
 }
 
-// Many are refused at once, which counts as 4 MiB for each, so that the client has little time to read. While
-// the thread is busy, what it has answered may not have been sent yet.
-TEST_F(CallEventsTest, AnAnswerIsGivenUpOnlyIfTheClientHadTheChanceToReadIt) {
-  constexpr std::size_t kRefused = 32;
-  std::deque<Caller> calls;
-  std::size_t refused = 0;
-  for (; refused < kRefused; refused += calls.back().answered()) calls.emplace_back(shard_, kReduce);
-  const auto cut_off = [&] { return std::ranges::count_if(calls, &Caller::cut_off); };
-  for (int i = 0; i < 20; ++i) Wait(absl::Milliseconds(50), /*is_idle=*/false);
-  Wait(absl::Milliseconds(50));
+// Many are refused at once, which counts as 4 MiB for each, so that the client has 0.1 s to read.
+class UnreadAnswersTest : public CallTest {
+ protected:
+  UnreadAnswersTest() {
+    for (int refused = 0; refused < 32; refused += calls_.back().answered() ? 1 : 0) {
+      calls_.emplace_back(shard_, kReduce);
+    }
+  }
+  ~UnreadAnswersTest() override {
+    for (Caller& call : calls_) call.call().OnDisconnected();
+  }
+
+  std::ptrdiff_t cut_off() const { return std::ranges::count_if(calls_, &Caller::cut_off); }
+
+  std::deque<Caller> calls_;
+};
+
+// While the thread is busy, what it has answered may not have been sent yet.
+TEST_F(UnreadAnswersTest, AreGivenUpLaterIfTheThreadWasBusy) {
+  for (int i = 0; i < 8; ++i) Wait(absl::Milliseconds(50), /*is_busy=*/true);
+  Wait(absl::Milliseconds(40));
   EXPECT_EQ(cut_off(), 0);
-  Wait(absl::Milliseconds(50));
+  Wait(absl::Milliseconds(20));
   EXPECT_GT(cut_off(), 0);
-  for (Caller& call : calls) call.call().OnDisconnected();
+}
+
+TEST_F(UnreadAnswersTest, AreGivenUpEvenIfThereAreEventsForEver) {
+  for (int i = 0; i < 15; ++i) Wait(absl::Milliseconds(50), /*is_busy=*/true);
+  EXPECT_EQ(cut_off(), 0);
+  for (int i = 0; i < 2; ++i) Wait(absl::Milliseconds(50), /*is_busy=*/true);
+  EXPECT_GT(cut_off(), 0);
 }
 
 TEST_F(CallEventsTest, AWatchBeginsWhenItsClientCanSendNoMore) {

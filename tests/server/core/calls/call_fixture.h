@@ -79,12 +79,15 @@ class CallTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kPoolBytes = std::uint64_t{64} << 20;
 
-  void Wait(absl::Duration time, bool is_idle = true) {
+  // Without an event at its end, unless the shard `is_busy`.
+  void Wait(absl::Duration time, bool is_busy = false) {
     now_ += time;
-    shard_.OnTick(is_idle);
+    if (!is_busy) idle_at_ = now_;
+    shard_.OnTick(idle_at_);
   }
 
   absl::Time now_ = absl::UnixEpoch();
+  absl::Time idle_at_ = now_;
   FakeBackend backend_;
   Service service_{backend_, Limits(), [this] { return now_; }};
   Shard shard_{service_, SlotsOf(backend_)};

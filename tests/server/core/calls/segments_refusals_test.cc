@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams of segments that contradict themselves, or ask for too much, are rejected.
+#include <gmock/gmock.h>
+
 #include "kernels/error.h"
 #include "tests/server/core/calls/segments_fixture.h"
 
@@ -28,6 +30,10 @@ TEST_F(SegmentsTest, LengthsThatDoNotFit) {
   auto too_few_elements = good;
   too_few_elements.erase(too_few_elements.begin() + 4);
   EXPECT_EQ(ReasonOf(too_few_elements), "COUNT_MISMATCH");
+  too_few_elements.back().mutable_commit()->mutable_array()->set_element_count(7);
+  too_few_elements.back().mutable_commit()->mutable_array()->set_byte_count(28);
+  EXPECT_THAT(kernels::ErrorDetails(StatusOf(too_few_elements)),
+              testing::IsSupersetOf({testing::Pair("announced", "12"), testing::Pair("received", "7")}));
   auto half = good;
   half[1].mutable_lengths()->mutable_lengths()->pop_back();
   EXPECT_EQ(ReasonOf(half), "BAD_LENGTHS");
@@ -119,6 +125,9 @@ TEST_F(SegmentsTest, CommitsThatDoNotFit) {
   uneven.header.set_segment_length(4);
   uneven.lengths = {4, 4, 1};
   EXPECT_EQ(ReasonOf(uneven.Requests()), "COUNT_MISMATCH");
+  EXPECT_THAT(kernels::ErrorDetails(StatusOf(uneven.Requests())),
+              testing::ElementsAre(testing::Pair("field", "segment_length"), testing::Pair("announced", "4"),
+                                   testing::Pair("received", "1")));
   uneven.header.set_expected_element_count(9);
   EXPECT_EQ(ReasonOf(uneven.Requests()), "BAD_HEADER");
 }
