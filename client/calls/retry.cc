@@ -134,7 +134,11 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   // If the connection broke because of memory of this process, the target is fine.
   if (MayRetry(status, {}) && !CouldNotRead(status)) {
     const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
-    if (!IsBusy(status)) NoteFailed();
+    if (!IsBusy(status)) {
+      NoteFailed();
+      // The server may have no place for this connection, while it has one for another.
+      targets_.Rest(lease_, now);
+    }
     targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
   }
   if (IsBusy(status)) targets_.Rest(lease_, now + RestAfter(status));

@@ -24,7 +24,7 @@ Targets::Targets(std::vector<std::string> names, const ClientOptions& options)
 Targets::Lease Targets::Take(std::size_t preferred, absl::Time now, const Failed& failed) {
   absl::MutexLock lock(&mutex_);
   const std::size_t best = BestOf(preferred, now, failed);
-  Line& line = LeastBusyOrNew(targets_[best], now);
+  Line& line = LeastBusyOrNew(targets_[best]);
   ++line.users;
   return Lease(this, best, &line);
 }
@@ -47,21 +47,13 @@ std::size_t Targets::BestOf(std::size_t preferred, absl::Time now, const Failed&
   return best;
 }
 
-Targets::Line& Targets::LeastBusyOrNew(Target& target, absl::Time now) {
+Targets::Line& Targets::LeastBusyOrNew(Target& target) {
   const auto less_busy = [](const auto& a, const auto& b) {
     return std::pair(a->users, a->rests_until) < std::pair(b->users, b->rests_until);
   };
   const auto least = std::min_element(target.lines.begin(), target.lines.end(), less_busy);
   const bool full = target.lines.size() >= static_cast<std::size_t>(options_.connections);
-  if (least != target.lines.end() && ((*least)->users == 0 || full)) {
-    // One that is just as busy may be open, while the server has no place for this one.
-    const auto is_open = [&](const auto& line) {
-      return line->users == (*least)->users && line->rests_until <= std::max(now, (*least)->rests_until) &&
-             line->connection->IsReady();
-    };
-    const auto open = (*least)->connection->IsReady() ? least : std::ranges::find_if(target.lines, is_open);
-    return open != target.lines.end() ? **open : **least;
-  }
+  if (least != target.lines.end() && ((*least)->users == 0 || full)) return **least;
   if (least != target.lines.end()) LookUpCpuFrequency();
   Line& line = *target.lines.emplace_back(std::make_unique<Line>());
   line.connection = std::make_shared<const Connection>(target.name, options_, target.target_load);

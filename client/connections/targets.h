@@ -81,10 +81,10 @@ class Targets {
   using Failed = std::set<std::size_t>;
 
   // The connection to target `preferred` that has the fewest users, and of those the one that may be used
-  // soonest (Rest); an open one is preferred if it need not wait longer, or need not wait at all. A new one
-  // if all are busy and there may be more. While that target is left out, a connection to another; while all
-  // are left out, to one that has not `failed`, and among those to the one that is left out for the shortest
-  // time: another call with a short timeout may have caused a target to be left out that does serve.
+  // soonest (Rest); a new one if all are busy and there may be more. While that target is left out, a
+  // connection to another; while all are left out, to one that has not `failed`, and among those to the one
+  // that is left out for the shortest time: another call with a short timeout may have caused a target to be
+  // left out that does serve.
   Lease Take(std::size_t preferred, absl::Time now, const Failed& failed = {});
 
   // Returns the target whose connection Take would give now.
@@ -115,7 +115,7 @@ class Targets {
  private:
   std::size_t BestOf(std::size_t preferred, absl::Time now, const Failed& failed) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Line& LeastBusyOrNew(Target& target, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Line& LeastBusyOrNew(Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::size_t names_;
   const ClientOptions options_;
