@@ -78,7 +78,7 @@ std::size_t Targets::Next() {
 
 void Targets::Rest(const Lease& lease, absl::Time until) {
   absl::MutexLock lock(&mutex_);
-  lease.line_->rests_until = until;
+  lease.line_->rests_until = std::max(lease.line_->rests_until, until);
 }
 
 absl::Time Targets::RestsUntil(const Lease& lease) const {

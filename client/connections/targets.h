@@ -99,7 +99,9 @@ class Targets {
 
   // The next user of the connection waits until then: a full server has rejected a call on it, and named this
   // time. A connection stands for a caller, since each caller has one as long as there may be more: others,
-  // and those of this client that are served, do not wait.
+  // and those of this client that are served, do not wait. If a call on it has failed, `until` is the
+  // present: nobody waits, but Take prefers connections that have not failed since. If a later time has been
+  // set before, it remains.
   void Rest(const Lease& lease, absl::Time until);
   // When the next call on this connection may begin.
   absl::Time RestsUntil(const Lease& lease) const;
