@@ -127,7 +127,8 @@ absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
   };
   const absl::StatusOr<std::string> magic = read(kNpyMagic.size());
   if (!magic.ok()) return magic.status();
-  if (magic->starts_with("PK\3\4") || magic->starts_with("PK\5\6")) return Refuse(kArchiveInStream);
+  const auto start = std::as_bytes(std::span(*magic));
+  if (BeginsAsZip(start) || BeginsAsZipEnd(start)) return Refuse(kArchiveInStream);
   if (*magic != kNpyMagic) return Refuse("raw elements need --dtype");
   const absl::StatusOr<NpyHead> head = ReadNpyHead(read);
   if (!head.ok()) return head.status();

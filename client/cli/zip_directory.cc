@@ -51,6 +51,11 @@ std::uint16_t Number16(Bytes record, std::size_t offset) { return NumberAt<std::
 std::uint32_t Number32(Bytes record, std::size_t offset) { return NumberAt<std::uint32_t>(record, offset); }
 std::uint64_t Number64(Bytes record, std::size_t offset) { return NumberAt<std::uint64_t>(record, offset); }
 
+// Whether they begin with the number of a record of this kind.
+bool BeginsWith(Bytes start, const RecordKind& kind) {
+  return start.size() >= sizeof(kind.magic) && Number32(start, 0) == kind.magic;
+}
+
 // The record at `offset`; empty if there is none of this kind.
 Bytes RecordAt(Bytes file, std::uint64_t offset, const RecordKind& kind) {
   if (offset > file.size() || kind.size > file.size() - offset) return {};
@@ -148,9 +153,9 @@ absl::StatusOr<ZipMember> TakeEntry(Bytes& entries, std::uint64_t origin) {
 
 }  // namespace
 
-bool BeginsAsZip(Bytes start) {
-  return start.size() >= sizeof(std::uint32_t) && Number32(start, 0) == kLocalHeader.magic;
-}
+bool BeginsAsZip(Bytes start) { return BeginsWith(start, kLocalHeader); }
+
+bool BeginsAsZipEnd(Bytes start) { return BeginsWith(start, kEnd); }
 
 bool BeginsWithZipMember(Bytes start) {
   const Bytes header = RecordAt(start, 0, kLocalHeader);

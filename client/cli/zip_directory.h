@@ -33,6 +33,9 @@ struct ZipDirectory {
 // Whether this file begins with the number that members of a zip file begin with.
 bool BeginsAsZip(std::span<const std::byte> start);
 
+// Whether it begins with the number of the end of a zip file, as one without members does.
+bool BeginsAsZipEnd(std::span<const std::byte> start);
+
 // Whether it begins with everything that comes before a member's name, which elements are unlikely to match
 // by chance.
 inline constexpr std::size_t kZipHeaderBytes = 30;
