@@ -45,8 +45,8 @@ absl::Status Writer::State::Open(const v1::ReduceHeader& header) {
 
 void Writer::State::SendChunk() {
   if (chunk_bytes == 0 || outcome.has_value()) return;
-  // What the server has said meanwhile is only noticed by looking for it: a small chunk is sent at once,
-  // without a wait in which anything is received.
+  // The server may have ended the call meanwhile. A small chunk is sent without a wait in which anything
+  // would be received, so the writer looks for that end here.
   if (Run([&] { return stream->AwaitEnd(absl::ZeroDuration()); })) return Finish();
   const std::size_t size = std::exchange(chunk_bytes, 0);
   if (!Run([&] { return stream->Send(SliceOf(std::move(chunk), size)); })) Finish();

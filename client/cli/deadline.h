@@ -14,10 +14,10 @@
 
 namespace warpfold::cli {
 
-// Of commands without --timeout: a server that is running responds to them at once.
+// Commands without --timeout may take this long. A running server responds to them at once.
 inline constexpr absl::Duration kShortTimeout = absl::Seconds(5);
 
-// The part of it that is left for a call that begins now.
+// How much time is left until the deadline for a call that begins now.
 inline absl::Duration TimeLeft(absl::Time deadline) { return deadline - SteadyNow(); }
 
 // Ends the process with DEADLINE_EXCEEDED, and this exit code, if the command still runs 5 s after its

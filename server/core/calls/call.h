@@ -150,7 +150,7 @@ class Call {
   std::shared_ptr<LiveCall> live_;  // null if nobody observes
   Admission::Ticket ticket_;
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
-  // Of a Merge, for its record: the spec and the request id, if they have been accepted.
+  // These are the spec and the request id of a Merge once they have been accepted. Its record has them.
   std::optional<kernels::ReductionPlan> merged_;
   std::string merge_request_id_;
   std::optional<Turns::Member> turns_;  // of methods that keep the thread for long, until the answer
