@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/calls/answer_check.h"
 #include "client/calls/argument_check.h"
 #include "client/calls/chunk_stream.h"
 #include "client/calls/retry.h"
@@ -81,8 +82,21 @@ absl::StatusOr<SegmentSummary> Timed(absl::Time start, absl::StatusOr<SegmentSum
 
 Scalar SegmentTable::Column::At(std::uint64_t segment) const { return ScalarOf(kind, bits[segment]); }
 
+absl::StatusOr<std::vector<SegmentColumn>> SegmentColumnsOf(const Spec& spec, ElementType type) {
+  const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
+  if (!proto_spec.ok()) return proto_spec.status();
+  if (proto_spec->has_matrix_shape()) return BadHeader("segments are of scalars");
+  std::vector<SegmentColumn> columns;
+  const v1::SegmentLayout layout = LayoutOf(*proto_spec);
+  for (const v1::SegmentColumn& column : layout.columns()) {
+    columns.push_back(FromProto(column).value());
+  }
+  return columns;
+}
+
 std::vector<OperatorResult> SegmentResults::Row(std::uint64_t row) const {
   std::vector<OperatorResult> results;
+  if (values.empty()) return results;
   const SegmentColumn* before = nullptr;
   for (std::size_t i = 0; i < columns.size(); before = &columns[i++]) {
     const SegmentColumn& column = columns[i];
@@ -117,12 +131,13 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsSource(const Spec& spec, El
                                                             const CallOptions& options) {
   const absl::Time start = SteadyNow();
   if (!visitor) return BadHeader("there is no visitor");
-  if (absl::Status status = CheckCall(options); !status.ok()) return status;
+  absl::Status status = cut.results.has_value() ? CheckCallOfOneTarget(options) : CheckCall(options);
+  if (!status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (absl::Status status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
-  if (absl::Status status = CheckCut(cut, byte_count / element_bytes); !status.ok()) return status;
+  if (status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
+  if (status = CheckCut(cut, byte_count / element_bytes); !status.ok()) return status;
   ReduceJob job = JobOf(*proto_spec, source, options);
   job.element_bytes = element_bytes;
   job.element_count = byte_count / element_bytes;

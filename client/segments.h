@@ -9,21 +9,38 @@
 //       client.ReduceSegments({.operators = {"mean"}}, matrix, {.length = 64});
 //   double first = means->columns[0].DoubleAt(0);
 //
-// If there are more results than fit in memory, they can go to a visitor instead, while the array is sent.
+// If there are more results than fit in memory, they can go to a visitor instead, while the array is sent. A
+// client on the server's machine can have them written to memory that it shares with the server, so that they
+// need not be sent: SegmentCut::results.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "client/array.h"
 #include "client/result.h"
 
 namespace warpfold {
+
+// Memory for results: MemoryConnection::AllocateForResults (shared_memory.h) makes it.
+//
+//   const auto results = connection.AllocateForResults(rows * sizeof(double));  // absl::StatusOr
+//   const auto summary = client.ReduceSegmentsReference(
+//       {.operators = {"mean"}}, type, matrix, {.length = columns, .results =
+//       ResultsReference{results->token()}},
+//       [](const warpfold::SegmentResults&) {});
+//   const auto* means = reinterpret_cast<const double*>(results->data().data());
+struct ResultsReference {
+  std::string token;              // bytes: SharedMemory::token(), RegisteredMemory::token()
+  std::uint64_t byte_offset = 0;  // of the first column, a multiple of 8
+};
 
 // How an array is cut. Refers to memory that must stay until the call returns.
 struct SegmentCut {
@@ -31,6 +48,10 @@ struct SegmentCut {
   std::uint64_t length = 0;
   // The number of elements in each segment, which may be 0; their sum must be that of the array.
   std::span<const std::uint64_t> lengths = {};
+  // Where the server writes the values, column after column, each with a value of 8 bytes for each segment.
+  // They are final once the call has returned OK, and the library does not check them; visitors and tables
+  // then get columns and failures, but no values. Only for a Client with one target.
+  std::optional<ResultsReference> results = {};
 };
 
 // What a column of results is. An operator has a column for its value, or one for each of its fields, then
@@ -47,6 +68,10 @@ struct SegmentColumn {
   Kind kind = Kind::kUint64;  // what the 8 bytes of a value are; a bool is 0 or 1
 };
 
+// The columns of these operators' results. INVALID_ARGUMENT for operators that do not exist, and for
+// matrices.
+absl::StatusOr<std::vector<SegmentColumn>> SegmentColumnsOf(const Spec& spec, ElementType type);
+
 // A segment without a result for one operator: its values are 0, its indices SegmentColumn::kNoIndex.
 struct SegmentFailure {
   enum class Reason : std::uint8_t { kOverflow, kEmptyArray };
@@ -62,13 +87,14 @@ struct SegmentResults {
   std::uint64_t first_segment = 0;
   std::uint64_t segment_count = 0;
   std::span<const SegmentColumn> columns;
-  std::span<const std::uint64_t> values;  // column after column; the column's kind says what they are
+  // Column after column; the column's kind says what they are. None if they go to SegmentCut::results.
+  std::span<const std::uint64_t> values;
   std::span<const SegmentFailure> failures;
 
   std::span<const std::uint64_t> Column(std::size_t column) const {
-    return values.subspan(column * segment_count, segment_count);
+    return values.empty() ? values : values.subspan(column * segment_count, segment_count);
   }
-  // One row, 0 to segment_count - 1, as Client::Reduce would return it.
+  // One row, 0 to segment_count - 1, as Client::Reduce would return it; empty if there are no values.
   std::vector<OperatorResult> Row(std::uint64_t row) const;
 };
 
@@ -88,7 +114,7 @@ struct SegmentSummary {
 // All results of an array.
 struct SegmentTable {
   struct Column : SegmentColumn {
-    std::vector<std::uint64_t> bits;  // one for each segment
+    std::vector<std::uint64_t> bits;  // one for each segment; none if they go to SegmentCut::results
 
     std::int64_t Int64At(std::uint64_t segment) const { return static_cast<std::int64_t>(bits[segment]); }
     double DoubleAt(std::uint64_t segment) const { return std::bit_cast<double>(bits[segment]); }

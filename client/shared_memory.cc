@@ -108,6 +108,16 @@ absl::StatusOr<MemoryConnection> MemoryConnection::Open(const std::string& path,
 
 absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count,
                                                         const CallOptions& options) const {
+  return AllocateMemfd(byte_count, /*writable=*/false, options);
+}
+
+absl::StatusOr<SharedMemory> MemoryConnection::AllocateForResults(std::uint64_t byte_count,
+                                                                  const CallOptions& options) const {
+  return AllocateMemfd(byte_count, /*writable=*/true, options);
+}
+
+absl::StatusOr<SharedMemory> MemoryConnection::AllocateMemfd(std::uint64_t byte_count, bool writable,
+                                                             const CallOptions& options) const {
   const absl::Time deadline = SteadyNow() + options.timeout;
   if (byte_count == 0) return BadMemory("byte_count must be at least 1");
   if (byte_count > AvailableMemory()) return NoMemory(byte_count);
@@ -122,7 +132,7 @@ absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count
   absl::Cleanup unmaps = [address, byte_count] { munmap(address, byte_count); };
   CallOptions rest = options;
   rest.timeout = deadline - SteadyNow();
-  absl::StatusOr<RegisteredMemory> registered = Register(memfd, byte_count, rest);
+  absl::StatusOr<RegisteredMemory> registered = RegisterMemfd(memfd, byte_count, writable, rest);
   if (!registered.ok()) return registered.status();
   std::move(unmaps).Cancel();
   return SharedMemory({static_cast<std::byte*>(address), byte_count}, *std::move(registered));
@@ -130,9 +140,21 @@ absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count
 
 absl::StatusOr<RegisteredMemory> MemoryConnection::Register(int memfd, std::uint64_t byte_count,
                                                             const CallOptions& options) const {
+  return RegisterMemfd(memfd, byte_count, /*writable=*/false, options);
+}
+
+absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterForResults(int memfd, std::uint64_t byte_count,
+                                                                      const CallOptions& options) const {
+  return RegisterMemfd(memfd, byte_count, /*writable=*/true, options);
+}
+
+absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterMemfd(int memfd, std::uint64_t byte_count,
+                                                                 bool writable,
+                                                                 const CallOptions& options) const {
   if (absl::Status status = CheckIsMemfd(memfd); !status.ok()) return status;
   v1::MemoryRequest request;
   request.mutable_register_host()->set_byte_count(byte_count);
+  request.mutable_register_host()->set_writable(writable);
   absl::StatusOr<Registration> registration = registrations_->Register(request, memfd, options);
   if (!registration.ok()) return registration.status();
   return RegisteredMemory(

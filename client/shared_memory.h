@@ -63,7 +63,7 @@ class RegisteredMemory {
   std::unique_ptr<State> state_;
 };
 
-// Host memory of this process that the server maps for reading.
+// Host memory of this process that the server maps: for reading, or for results, too.
 class SharedMemory {
  public:
   SharedMemory(SharedMemory&& other) noexcept;
@@ -96,11 +96,19 @@ class MemoryConnection {
   // have that much, or the server allows less.
   absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count, const CallOptions& options = {}) const;
 
+  // The same, but clients that know the token can have results of segments written there, too
+  // (SegmentCut::results in segments.h).
+  absl::StatusOr<SharedMemory> AllocateForResults(std::uint64_t byte_count,
+                                                  const CallOptions& options = {}) const;
+
   // The first bytes of a memfd that is sealed against shrinking, and allocated: INVALID_ARGUMENT (BAD_MEMORY)
   // for any other descriptor. The server seals the memfd against holes: map it for writing before this call.
   // The descriptor still belongs to the caller, who may close it.
   absl::StatusOr<RegisteredMemory> Register(int memfd, std::uint64_t byte_count,
                                             const CallOptions& options = {}) const;
+  // The same for results. It must not be sealed against writes before.
+  absl::StatusOr<RegisteredMemory> RegisterForResults(int memfd, std::uint64_t byte_count,
+                                                      const CallOptions& options = {}) const;
 
   // A part of an allocation on one of the server's GPUs. INVALID_ARGUMENT (BAD_MEMORY) unless `handle` has
   // the 64 bytes of a cudaIpcMemHandle_t that the GPU knows, from cudaIpcGetMemHandle of the allocation or of
@@ -113,6 +121,11 @@ class MemoryConnection {
                                                const CallOptions& options = {}) const;
 
  private:
+  absl::StatusOr<SharedMemory> AllocateMemfd(std::uint64_t byte_count, bool writable,
+                                             const CallOptions& options) const;
+  absl::StatusOr<RegisteredMemory> RegisterMemfd(int memfd, std::uint64_t byte_count, bool writable,
+                                                 const CallOptions& options) const;
+
   explicit MemoryConnection(std::shared_ptr<Registrations> registrations);
   std::shared_ptr<Registrations> registrations_;
 };

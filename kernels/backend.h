@@ -166,6 +166,14 @@ class Slot {
     return CapacityFrom(reduction, memory, byte_offset);
   }
 
+  // How many segments one StartSegmentsFrom can take if they have one length and the cut has `results`: at
+  // least SegmentCapacity, and more if the device reduces them in place, so that its room for elements is
+  // free for results.
+  virtual std::uint64_t SegmentCapacityFrom(const ReductionPlan& reduction, const Memory&,
+                                            std::uint64_t /*byte_offset*/) const {
+    return SegmentCapacity(reduction);
+  }
+
   // As StartSegments, over elements that lie in `memory` from `byte_offset` on, under the rules of StartFrom:
   // all segments together have at most SegmentElementsFrom elements.
   virtual absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut,
@@ -202,11 +210,13 @@ class Backend {
   // false. Until then the caller may do other things between two parts, each of which takes some 6 ms, or 45
   // if its pages have never been touched. The bytes must stay mapped, and never shrink. Bytes that the system
   // does not allow to be registered are copied through the driver's own buffers: this is slower, but gives
-  // the same bits.
-  virtual absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes) = 0;
+  // the same bits. `is_written`: they are writable, and slots may write results there (SegmentCut::results).
+  virtual absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes,
+                                                                bool is_written) = 0;
   // Registers all of it at once.
-  absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) {
-    absl::StatusOr<std::unique_ptr<Memory>> memory = BeginRegister(bytes);
+  absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes,
+                                                   bool is_written = false) {
+    absl::StatusOr<std::unique_ptr<Memory>> memory = BeginRegister(bytes, is_written);
     while (memory.ok()) {
       const absl::StatusOr<bool> has_more = (*memory)->RegisterNext();
       if (!has_more.ok()) return has_more.status();

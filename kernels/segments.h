@@ -27,11 +27,21 @@ namespace warpfold::kernels {
 // bytes of elements.
 inline constexpr std::size_t kSegmentResultShare = 4;
 
+// Where the caller wants results, in memory that it keeps: that of segment s in column c at
+// values[c * stride + s]. Nowhere by default.
+struct ResultColumns {
+  std::uint64_t* values = nullptr;
+  std::uint64_t stride = 0;
+};
+
 // How an array is cut. Refers to memory that the caller keeps.
 struct SegmentCut {
   std::uint64_t segment_count = 0;
   std::uint64_t length = 0;                     // elements of each segment, if `lengths` is empty
   std::span<const std::uint64_t> lengths = {};  // elements of each segment, 0 being allowed; or empty
+  // Memory that the backend has registered for writing. A slot that copies results anyway copies them there;
+  // then its SegmentsResult has no values. It may also return them as usual.
+  ResultColumns results = {};
 
   std::uint64_t LengthOf(std::uint64_t segment) const { return lengths.empty() ? length : lengths[segment]; }
   std::uint64_t ElementCount() const;
@@ -80,10 +90,11 @@ absl::Status CheckSegments(const ReductionPlan& reduction);
 // What a slot made of segments. `values` are in its memory until its next Start.
 struct SegmentsResult {
   std::uint64_t segment_count = 0;
-  std::span<const std::uint64_t> values = {};  // column after column
-  std::vector<SegmentError> errors = {};       // in the order of segments, then of operators
-  absl::Duration copy = {};                    // to and from the device; zero on the CPU
-  absl::Duration kernel = {};                  // reducing
+  // Column after column; none if the slot has written them to SegmentCut::results.
+  std::span<const std::uint64_t> values = {};
+  std::vector<SegmentError> errors = {};  // in the order of segments, then of operators
+  absl::Duration copy = {};               // to and from the device; zero on the CPU
+  absl::Duration kernel = {};             // reducing
 
   std::span<const std::uint64_t> Column(std::size_t column) const {
     return values.subspan(column * segment_count, segment_count);

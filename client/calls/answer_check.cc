@@ -195,10 +195,9 @@ v1::SegmentValueKind SegmentKindOf(Carrier carrier) {
 }
 
 // The columns that segments.proto promises for one operator.
-std::vector<v1::SegmentColumn> ColumnsOf(v1::Operator op, v1::ElementType type) {
-  std::vector<v1::SegmentColumn> columns;
+void AddColumns(v1::Operator op, v1::ElementType type, v1::SegmentLayout& layout) {
   const auto add = [&](v1::SegmentContent content, Carrier carrier, absl::string_view field) {
-    v1::SegmentColumn& column = columns.emplace_back();
+    v1::SegmentColumn& column = *layout.add_columns();
     column.set_operator_(op);
     column.set_content(content);
     column.set_kind(SegmentKindOf(carrier));
@@ -217,7 +216,6 @@ std::vector<v1::SegmentColumn> ColumnsOf(v1::Operator op, v1::ElementType type) 
     add(v1::SEGMENT_CONTENT_INDEX, Carrier::kUint64, "");
   }
   if (is_range) add(v1::SEGMENT_CONTENT_END_INDEX, Carrier::kUint64, "");
-  return columns;
 }
 
 bool IsSame(const v1::SegmentColumn& a, const v1::SegmentColumn& b) {
@@ -263,18 +261,23 @@ absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, 
   return absl::OkStatus();
 }
 
-absl::Status CheckLayout(const v1::ReductionSpec& spec, const v1::SegmentLayout& layout) {
-  int next = 0;
+v1::SegmentLayout LayoutOf(const v1::ReductionSpec& spec) {
+  v1::SegmentLayout layout;
   for (const int op : spec.operators()) {
-    for (const v1::SegmentColumn& column : ColumnsOf(static_cast<v1::Operator>(op), spec.element_type())) {
-      if (next == layout.columns_size() || !IsSame(layout.columns(next), column)) {
-        return MakeMismatch(
-            absl::StrCat("column ", next, " is not that of ", OperatorName(column.operator_())));
-      }
-      ++next;
+    AddColumns(static_cast<v1::Operator>(op), spec.element_type(), layout);
+  }
+  return layout;
+}
+
+absl::Status CheckLayout(const v1::ReductionSpec& spec, const v1::SegmentLayout& layout) {
+  const v1::SegmentLayout expected = LayoutOf(spec);
+  for (int i = 0; i < expected.columns_size(); ++i) {
+    if (i == layout.columns_size() || !IsSame(layout.columns(i), expected.columns(i))) {
+      return MakeMismatch(
+          absl::StrCat("column ", i, " is not that of ", OperatorName(expected.columns(i).operator_())));
     }
   }
-  if (next == layout.columns_size()) return absl::OkStatus();
+  if (layout.columns_size() == expected.columns_size()) return absl::OkStatus();
   return MakeMismatch("it has more columns than the operators that were asked for");
 }
 

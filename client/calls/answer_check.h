@@ -20,7 +20,9 @@ namespace warpfold {
 absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, bool state,
                             const v1::Reduction& reduction);
 
-// Checks that the layout of segments' results has the columns of each operator, in the order of operators.
+// The columns of segments' results: those of each operator, in the order of operators.
+v1::SegmentLayout LayoutOf(const v1::ReductionSpec& spec);
+// Checks that the layout has these columns.
 absl::Status CheckLayout(const v1::ReductionSpec& spec, const v1::SegmentLayout& layout);
 
 // Checks that the response has what every server reports about itself.

@@ -160,6 +160,10 @@ v1::ReduceSegmentsHeader HeaderOf(const ReduceJob& job, const SegmentCut& cut) {
   v1::ReduceSegmentsHeader header;
   if (cut.length != 0) header.set_segment_length(cut.length);
   header.set_expected_segment_count(SegmentCount(job.element_count, cut));
+  if (cut.results.has_value()) {
+    header.mutable_results_reference()->set_token(cut.results->token);
+    header.mutable_results_reference()->set_byte_offset(cut.results->byte_offset);
+  }
   return header;
 }
 
@@ -180,6 +184,13 @@ bool SendRagged(const ReduceJob& job, std::span<const std::uint64_t> lengths, Se
 }
 
 }  // namespace
+
+std::optional<SegmentColumn> FromProto(const v1::SegmentColumn& column) {
+  const auto content = ContentOf(column.content());
+  const auto kind = ColumnKindOf(column.kind());
+  if (!content.has_value() || !kind.has_value()) return std::nullopt;
+  return SegmentColumn{OperatorName(column.operator_()), *content, column.field(), *kind};
+}
 
 SegmentAnswer::SegmentAnswer(const v1::ReductionSpec& spec, const SegmentVisitor& visitor,
                              std::uint64_t element_count, const SegmentCut& cut)
@@ -205,10 +216,9 @@ absl::Status SegmentAnswer::AddLayout(const v1::SegmentLayout& layout) {
   if (!columns_.empty()) return MakeMismatch("a second layout");
   if (absl::Status status = CheckLayout(spec_, layout); !status.ok()) return status;
   for (const v1::SegmentColumn& column : layout.columns()) {
-    const auto content = ContentOf(column.content());
-    const auto kind = ColumnKindOf(column.kind());
-    if (!content.has_value() || !kind.has_value()) return MakeMismatch("a column of an unknown kind");
-    columns_.push_back({OperatorName(column.operator_()), *content, column.field(), *kind});
+    std::optional<SegmentColumn> known = FromProto(column);
+    if (!known.has_value()) return MakeMismatch("a column of an unknown kind");
+    columns_.push_back(*std::move(known));
   }
   visitor_({.columns = columns_, .values = {}, .failures = {}});
   return absl::OkStatus();
@@ -216,22 +226,24 @@ absl::Status SegmentAnswer::AddLayout(const v1::SegmentLayout& layout) {
 
 absl::Status SegmentAnswer::AddResults(const v1::SegmentResults& results) {
   const std::uint64_t count = results.segment_count();
-  const std::size_t row_bytes = columns_.size() * sizeof(std::uint64_t);
+  // Values that are written to memory do not come here.
+  const std::size_t row_bytes = cut_.results.has_value() ? 0 : columns_.size() * sizeof(std::uint64_t);
   // A server that sends more of them might never end.
   if (count > expected_segments_ - segment_count_) return MakeMismatch("more results than segments");
-  if (count == 0 || results.first_segment() != segment_count_ ||
-      results.values().size() / row_bytes != count || results.values().size() % row_bytes != 0) {
+  const std::size_t bytes = results.values().size();
+  const bool fits = row_bytes == 0 ? bytes == 0 : bytes / row_bytes == count && bytes % row_bytes == 0;
+  if (count == 0 || results.first_segment() != segment_count_ || !fits) {
     return MakeMismatch("results that do not follow those before");
   }
   if (absl::Status status = TakeFailures(results); !status.ok()) return status;
-  values_.resize(count * columns_.size());
+  values_.resize(bytes / sizeof(std::uint64_t));
   std::memcpy(values_.data(), results.values().data(), results.values().size());
   const SegmentResults taken = {.first_segment = results.first_segment(),
                                 .segment_count = count,
                                 .columns = columns_,
                                 .values = values_,
                                 .failures = failures_};
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
+  for (std::size_t i = 0; i < columns_.size() && bytes > 0; ++i) {
     if (!IsPossible(columns_[i], taken.Column(i))) {
       return MakeMismatch(absl::StrCat("this is no result of ", columns_[i].name));
     }

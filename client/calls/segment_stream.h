@@ -19,6 +19,9 @@
 
 namespace warpfold {
 
+// Nothing if it is none that this library knows.
+std::optional<SegmentColumn> FromProto(const v1::SegmentColumn& column);
+
 // Checks the responses of a call against the request and against each other, and passes valid results to the
 // visitor.
 class SegmentAnswer {

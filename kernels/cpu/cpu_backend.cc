@@ -317,7 +317,8 @@ class CpuBackend : public Backend {
   std::span<const std::unique_ptr<Slot>> slots() override { return slots_; }
   absl::Status fault() const override { return absl::OkStatus(); }
 
-  absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes) override {
+  absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes,
+                                                        bool /*is_written*/) override {
     return std::make_unique<CpuMemory>(bytes);
   }
 

@@ -75,8 +75,9 @@ class CudaBackend : public Backend {
     return all;
   }
 
-  absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes) override {
-    return BeginRegisterHost(gpus_.front(), bytes, fault_);
+  absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes,
+                                                        bool is_written) override {
+    return BeginRegisterHost(gpus_.front(), bytes, is_written, fault_);
   }
   bool opens_pieces() const override { return true; }
   absl::Status OpenPieces(std::span<const std::byte> bytes) override {

@@ -206,10 +206,10 @@ bool IsOfAnother(const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Memory>> BeginRegisterHost(Gpu gpu, std::span<const std::byte> bytes,
-                                                          Fault& fault) {
+                                                          bool is_written, Fault& fault) {
   if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
-  return std::make_unique<RegisteredMemory>(gpu, bytes, cudaHostRegisterReadOnly | cudaHostRegisterPortable,
-                                            fault);
+  const unsigned access = is_written ? 0 : cudaHostRegisterReadOnly;
+  return std::make_unique<RegisteredMemory>(gpu, bytes, access | cudaHostRegisterPortable, fault);
 }
 
 absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus,

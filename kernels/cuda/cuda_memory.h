@@ -21,7 +21,7 @@ namespace warpfold::kernels::cuda {
 // These are Backend's functions (kernels/backend.h). `gpus` are all of the backend's, at least one. `fault`
 // must outlive the memory.
 absl::StatusOr<std::unique_ptr<Memory>> BeginRegisterHost(Gpu gpu, std::span<const std::byte> bytes,
-                                                          Fault& fault);
+                                                          bool is_written, Fault& fault);
 // Memory of the host that kernels read at the host's own addresses: RESOURCE_EXHAUSTED if the system does not
 // let it be registered, or a GPU has other addresses for it.
 absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus,

@@ -139,7 +139,7 @@ class CudaSlot : public Slot {
   absl::Status StartSegmentPieces(const ReductionPlan& reduction, const SegmentCut& cut,
                                   std::span<const HostPiece> pieces) override {
     absl::Status status = EnqueueGather(pieces, device_);
-    if (status.ok()) status = EnqueueSegmentKernels(reduction, cut, device_);
+    if (status.ok()) status = EnqueueSegmentKernels(reduction, cut, device_, {});
     return Settled(std::move(status));
   }
 
@@ -147,6 +147,13 @@ class CudaSlot : public Slot {
                                     std::uint64_t byte_offset) const override {
     return IsReducedInPlace(memory, byte_offset, reduction.element_bytes()) ? reducer_->Capacity(reduction)
                                                                             : Capacity(reduction);
+  }
+
+  std::uint64_t SegmentCapacityFrom(const ReductionPlan& reduction, const Memory& memory,
+                                    std::uint64_t byte_offset) const override {
+    return IsReducedInPlace(memory, byte_offset, reduction.element_bytes())
+               ? DeviceSegmentReducer::CapacityOf(bytes_, reduction)
+               : SegmentCapacity(reduction);
   }
 
   absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
@@ -231,12 +238,14 @@ class CudaSlot : public Slot {
     const std::uint64_t elements = source.is_copied ? cut.ElementCount() : 0;  // a sum, if they vary
     absl::Status status = EnqueueCopy(source, elements * reduction.element_bytes());
     if (!status.ok()) return status;
-    return EnqueueSegmentKernels(reduction, cut, source.is_copied ? device_ : source.data);
+    if (source.is_copied) return EnqueueSegmentKernels(reduction, cut, device_, {});
+    return EnqueueSegmentKernels(reduction, cut, source.data, {device_, bytes_});
   }
 
+  // `room` is free for results.
   absl::Status EnqueueSegmentKernels(const ReductionPlan& reduction, const SegmentCut& cut,
-                                     const std::byte* data) {
-    absl::Status status = segments_->Launch(reduction, cut, data, stream_.get());
+                                     const std::byte* data, std::span<std::byte> room) {
+    absl::Status status = segments_->Launch(reduction, cut, data, stream_.get(), room);
     if (status.ok()) status = stream_.EndKernels();
     if (!status.ok() || segments_->WritesToHost()) return status;
     status = segments_->CopyResults(stream_.get());

@@ -38,7 +38,9 @@ constexpr SegmentTables TablesOfSegments(std::size_t result_bytes) {
   // A tile has at least one segment. Items follow the offsets, at a whole vector.
   return {.offsets = (segments + 2) * sizeof(std::uint64_t),
           .items = (segments + kMaxRuns) * kSegmentItemBytes,
-          .errors = kErrorFlagBytes + segments};
+          // There may be as many as a slot's twin of the staging buffer has room for the results of, if these
+          // go to the caller's memory.
+          .errors = kErrorFlagBytes + kSegmentResultShare * segments};
 }
 
 // A DeviceReducer's memory for the partials of a range of `array_bytes`. A quarter of the range's bytes is

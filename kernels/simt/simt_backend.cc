@@ -195,8 +195,9 @@ class SimtBackend : public Backend {
   bool Supports(Algorithm) const override { return true; }
   std::span<const std::unique_ptr<Slot>> slots() override { return slots_; }
   absl::Status fault() const override { return absl::OkStatus(); }
-  absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes) override {
-    return cpu_->BeginRegister(bytes);
+  absl::StatusOr<std::unique_ptr<Memory>> BeginRegister(std::span<const std::byte> bytes,
+                                                        bool is_written) override {
+    return cpu_->BeginRegister(bytes, is_written);
   }
   absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) override {
     return cpu_->Open(memory);

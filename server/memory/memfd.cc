@@ -21,7 +21,7 @@ bool IsLarge(int memfd) {
   return std::max(static_cast<std::uint64_t>(file.st_size), allocated) > kUnmappedBytes;
 }
 
-void Unmap(std::span<const std::byte> bytes) { munmap(const_cast<std::byte*>(bytes.data()), bytes.size()); }
+void UnmapBytes(std::span<std::byte> bytes) { munmap(bytes.data(), bytes.size()); }
 
 }  // namespace
 
@@ -29,18 +29,20 @@ Memfd::~Memfd() {
   if (is_open() && (!is_memfd_ || IsLarge(get()))) CloseElsewhere(std::move(descriptor_), **open_, open_);
 }
 
-Mapping::Mapping(const Memfd& memfd, std::uint64_t byte_count) : is_of_large_file_(IsLarge(memfd.get())) {
-  void* const address = mmap(nullptr, byte_count, PROT_READ, MAP_SHARED, memfd.get(), 0);
-  if (address != MAP_FAILED) bytes_ = {static_cast<const std::byte*>(address), byte_count};
+Mapping::Mapping(const Memfd& memfd, std::uint64_t byte_count, bool is_writable)
+    : is_writable_(is_writable), is_of_large_file_(IsLarge(memfd.get())) {
+  const int protection = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* const address = mmap(nullptr, byte_count, protection, MAP_SHARED, memfd.get(), 0);
+  if (address != MAP_FAILED) bytes_ = {static_cast<std::byte*>(address), byte_count};
 }
 
 Mapping::~Mapping() {
-  if (!bytes_.empty()) Unmap(bytes_);
+  if (!bytes_.empty()) UnmapBytes(bytes_);
 }
 
 bool Mapping::UnmapNext() {
   if (bytes_.size() <= kUnmappedBytes) return false;
-  Unmap(bytes_.first(kUnmappedBytes));
+  UnmapBytes(bytes_.first(kUnmappedBytes));
   bytes_ = bytes_.subspan(kUnmappedBytes);
   return bytes_.size() > kUnmappedBytes;
 }
@@ -54,6 +56,10 @@ std::weak_ptr<const void> UnmapElsewhere(Mapping mapping, uid_t owner) {
   std::weak_ptr<const void> expires = done;
   DestroyElsewhere(std::make_shared<const Last>(std::move(done), std::move(mapping)), owner);
   return expires;
+}
+
+void Unmap(Mapping mapping, uid_t owner) {
+  if (mapping.is_of_large_file()) UnmapElsewhere(std::move(mapping), owner);
 }
 
 }  // namespace warpfold::server

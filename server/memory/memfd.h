@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A memfd that another process has sent, and its bytes, mapped for reading.
+// A memfd that another process has sent, and its bytes, mapped for reading, or for writing, too.
 //
 // Whoever is the last to have a memfd open or mapped waits while the kernel frees its pages, 0.15 s for each
 // GiB, and nothing does that in parts. If its owner has left that is this process. So threads that serve
@@ -59,11 +59,14 @@ class Mapping {
  public:
   Mapping() = default;
   // Of the first `byte_count` bytes, at least one; of none where the system does not map them.
-  Mapping(const Memfd& memfd, std::uint64_t byte_count);
+  Mapping(const Memfd& memfd, std::uint64_t byte_count, bool is_writable = false);
   Mapping(Mapping&& other) noexcept
-      : bytes_(std::exchange(other.bytes_, {})), is_of_large_file_(other.is_of_large_file_) {}
+      : bytes_(std::exchange(other.bytes_, {})),
+        is_writable_(other.is_writable_),
+        is_of_large_file_(other.is_of_large_file_) {}
   Mapping& operator=(Mapping&& other) noexcept {
     std::swap(bytes_, other.bytes_);
+    std::swap(is_writable_, other.is_writable_);
     std::swap(is_of_large_file_, other.is_of_large_file_);
     return *this;
   }
@@ -71,6 +74,8 @@ class Mapping {
   ~Mapping();
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  // The same, if they were mapped for writing; otherwise none.
+  std::span<std::byte> writable() const { return is_writable_ ? bytes_ : std::span<std::byte>(); }
 
   // Unmaps the first part, except for the last one; false where only that is left, or nothing.
   bool UnmapNext();
@@ -78,12 +83,15 @@ class Mapping {
   bool is_of_large_file() const { return is_of_large_file_; }
 
  private:
-  std::span<const std::byte> bytes_;
+  std::span<std::byte> bytes_;
+  bool is_writable_ = false;
   bool is_of_large_file_ = false;
 };
 
 // Unmaps what is left of the owner's memfd on a thread that serves nobody. What it returns expires once that
 // is done.
 std::weak_ptr<const void> UnmapElsewhere(Mapping mapping, uid_t owner);
+// The same if the end of it may take long; otherwise unmaps it at once.
+void Unmap(Mapping mapping, uid_t owner);
 
 }  // namespace warpfold::server

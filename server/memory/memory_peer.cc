@@ -40,6 +40,7 @@ absl::StatusOr<kernels::ProcessMemory> MemoryOf(const v1::RegisterGpuMemory& req
 MemoryPeer::~MemoryPeer() {
   if (registering_.has_value()) registrar_.Unregister(*registering_);
   for (const Registrar::Handle registration : registrations_) registrar_.Unregister(registration);
+  Unmap(std::move(sealing_mapping_), *user_);
   CloseConnectionElsewhere(std::move(socket_), *user_, user_);
 }
 
@@ -100,7 +101,7 @@ bool MemoryPeer::TakeRequest(Packet& packet, bool is_memfd, absl::Time now) {
                        {{"limit", "registrations"}, {"value", absl::StrCat(kMaxRegistrations)}}));
   }
   if (!registers_host) return RegisterGpu(request.register_gpu(), now);
-  return RegisterHost(std::move(memfd), request.register_host().byte_count(), now);
+  return RegisterHost(std::move(memfd), request.register_host(), now);
 }
 
 bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
@@ -115,9 +116,19 @@ bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
   return SendPacket(socket_, response.SerializeAsString());
 }
 
-bool MemoryPeer::RegisterHost(Memfd memfd, std::uint64_t byte_count, absl::Time now) {
+bool MemoryPeer::RegisterHost(Memfd memfd, const v1::RegisterHostMemory& request, absl::Time now) {
+  const std::uint64_t byte_count = request.byte_count();
   if (absl::Status status = registrar_.CheckHost(memfd, byte_count, *user_); !status.ok()) {
     return Answer(status);
+  }
+  if (request.writable()) {
+    sealing_mapping_ = Mapping(memfd, byte_count, /*is_writable=*/true);
+    if (sealing_mapping_.bytes().empty()) {
+      return Answer(
+          kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
+                         "the memfd cannot be mapped for writing: it must not be sealed against writes yet",
+                         {{"field", "writable"}}));
+    }
   }
   sealing_ = sealer_.Start(std::move(memfd), *user_, now);
   sealing_bytes_ = byte_count;
@@ -140,8 +151,13 @@ bool MemoryPeer::IsThere() const {
 
 bool MemoryPeer::EndSealing(absl::Time now) {
   const std::shared_ptr<Sealing> sealing = std::exchange(sealing_, nullptr);
-  if (!sealing->result->ok()) return Answer(*sealing->result);
-  return Begin(registrar_.BeginHost(std::move(sealing->memfd), sealing_bytes_, *user_), now);
+  Mapping writable = std::exchange(sealing_mapping_, Mapping());
+  if (!sealing->result->ok()) {
+    Unmap(std::move(writable), *user_);
+    return Answer(*sealing->result);
+  }
+  return Begin(registrar_.BeginHost(std::move(sealing->memfd), sealing_bytes_, *user_, std::move(writable)),
+               now);
 }
 
 bool MemoryPeer::EndProbing(absl::Time now) {

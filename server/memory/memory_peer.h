@@ -89,7 +89,7 @@ class MemoryPeer {
   // Whether the client is still there while none of its requests is accepted.
   bool IsThere() const;
   // Takes the memfd if it can be registered.
-  bool RegisterHost(Memfd memfd, std::uint64_t byte_count, absl::Time now);
+  bool RegisterHost(Memfd memfd, const v1::RegisterHostMemory& request, absl::Time now);
   bool RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time now);
   bool EndSealing(absl::Time now);
   bool EndProbing(absl::Time now);
@@ -116,6 +116,7 @@ class MemoryPeer {
   absl::Time began_;                 // to register it
   std::weak_ptr<const void> memfd_;  // the last that came, until it is closed
   std::uint64_t sealing_bytes_ = 0;
+  Mapping sealing_mapping_;  // of what is sealed, if results may be written there
   std::vector<Registrar::Handle> registrations_;
 };
 

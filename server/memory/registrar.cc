@@ -125,11 +125,17 @@ absl::Status Registrar::CheckGpu(const kernels::ProcessMemory& memory, uid_t use
   return CheckRoom(memory.byte_count, user);
 }
 
-absl::StatusOr<Registrar::Handle> Registrar::BeginHost(Memfd memfd, std::uint64_t byte_count, uid_t user) {
-  if (absl::Status status = CheckAllocated(memfd.get()); !status.ok()) return status;
-  if (absl::Status status = CheckRoom(byte_count, user); !status.ok()) return status;
-  return registrations_.insert(registrations_.end(),
-                               {.user = user, .byte_count = byte_count, .source = std::move(memfd)});
+absl::StatusOr<Registrar::Handle> Registrar::BeginHost(Memfd memfd, std::uint64_t byte_count, uid_t user,
+                                                       Mapping writable) {
+  absl::Status status = CheckAllocated(memfd.get());
+  if (status.ok()) status = CheckRoom(byte_count, user);
+  if (!status.ok()) {
+    Unmap(std::move(writable), user);
+    return status;
+  }
+  return registrations_.insert(
+      registrations_.end(),
+      {.user = user, .byte_count = byte_count, .source = std::move(memfd), .mapping = std::move(writable)});
 }
 
 absl::StatusOr<Registrar::Handle> Registrar::BeginGpu(const kernels::ProcessMemory& memory, uid_t user) {
@@ -188,10 +194,11 @@ absl::Status Registrar::Open(Registration& registration) {
   ++count_;
   absl::StatusOr<std::unique_ptr<kernels::Memory>> memory;
   if (auto* const memfd = std::get_if<Memfd>(&registration.source)) {
-    registration.mapping = Mapping(*memfd, registration.byte_count);
-    if (registration.mapping.bytes().empty()) return BadMemory("the memfd cannot be mapped");
+    Mapping& mapping = registration.mapping;
+    if (mapping.bytes().empty()) mapping = Mapping(*memfd, registration.byte_count);
+    if (mapping.bytes().empty()) return BadMemory("the memfd cannot be mapped");
     memfd->Close();
-    memory = backend_.BeginRegister(registration.mapping.bytes());
+    memory = backend_.BeginRegister(mapping.bytes(), !mapping.writable().empty());
   } else {
     memory = backend_.Open(std::get<kernels::ProcessMemory>(registration.source));
   }
@@ -205,9 +212,8 @@ absl::StatusOr<bool> Registrar::RegisterNext(Handle registration) {
   }
   const absl::StatusOr<bool> has_more = registration->memory->RegisterNext();
   if (!has_more.ok() || *has_more) return has_more;
-  std::vector<NamedMemory::Part> parts = {
-      {.memory = registration->memory, .byte_count = registration->byte_count}};
-  registration->named = std::make_shared<const NamedMemory>(std::move(parts));
+  registration->named =
+      std::make_shared<const NamedMemory>(registration->memory, registration->mapping.writable());
   registration->token = registry_.Add(registration->named);
   return false;
 }
@@ -217,6 +223,7 @@ void Registrar::Unregister(Handle registration) {
   if (registration->takes_room) {
     given_back_.splice(given_back_.end(), registrations_, registration);
   } else {
+    Unmap(std::move(registration->mapping), registration->user);
     registrations_.erase(registration);
   }
 }

@@ -69,8 +69,9 @@ class Registrar {
   absl::Status CheckGpu(const kernels::ProcessMemory& memory, uid_t user);
 
   // Each checks once more, and then the memory counts. RegisterNext then registers it. The memfd has been
-  // sealed (memfd_sealer.h), the GPU's memory read (handle_prober.h). Errors as above.
-  absl::StatusOr<Handle> BeginHost(Memfd memfd, std::uint64_t byte_count, uid_t user);
+  // sealed (memfd_sealer.h), the GPU's memory read (handle_prober.h). Errors as above. If clients may have
+  // results written to the memfd, `writable` is its mapping: once it is sealed, nobody can map it for that.
+  absl::StatusOr<Handle> BeginHost(Memfd memfd, std::uint64_t byte_count, uid_t user, Mapping writable = {});
   absl::StatusOr<Handle> BeginGpu(const kernels::ProcessMemory& memory, uid_t user);
 
   // Opens the memory, or registers the next part of it; false once no part is left: then it has a token. Call

@@ -74,7 +74,8 @@ class FakeBackend : public kernels::Backend {
   }
   absl::Status fault() const override { return faulty ? DeviceLost() : absl::OkStatus(); }
 
-  absl::StatusOr<std::unique_ptr<kernels::Memory>> BeginRegister(std::span<const std::byte> bytes) override {
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> BeginRegister(std::span<const std::byte> bytes,
+                                                                 bool /*is_written*/) override {
     if (bytes.size() > kManyBytes) return std::make_unique<FakeMemory>(bytes, *this);
     return std::make_unique<FakeMemory>(bytes, true);
   }

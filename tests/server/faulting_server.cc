@@ -48,9 +48,10 @@ class HangingBackend : public FakeBackend {
  public:
   using FakeBackend::FakeBackend;
 
-  absl::StatusOr<std::unique_ptr<kernels::Memory>> BeginRegister(std::span<const std::byte> bytes) override {
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> BeginRegister(std::span<const std::byte> bytes,
+                                                                 bool is_written) override {
     HangIfAsked("a registration");
-    return FakeBackend::BeginRegister(bytes);
+    return FakeBackend::BeginRegister(bytes, is_written);
   }
   std::vector<kernels::DeviceTelemetry> Telemetry() override {
     HangIfAsked("the driver");

@@ -111,6 +111,13 @@ void CheckSegments(const BenchFlags& flags) {
   if (flags.bytes / ElementTypeBytes(flags.type) % flags.segment_length != 0) {
     throw CLI::ValidationError("--segment_length", "must divide the array's elements");
   }
+  if (!flags.shared_results) return;
+  if (flags.source == BenchSource::kChunks) {
+    throw CLI::ValidationError("--shared_results", "needs a --source other than chunks");
+  }
+  if (flags.server.empty() && flags.memory_socket.empty()) {
+    throw CLI::ValidationError("--shared_results", "needs --memory_socket or --server");
+  }
 }
 
 // Validates combinations of options, and fills in the default of --bytes.
@@ -187,7 +194,7 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
   AddChoice(app, "--source", flags.source, Sources(),
             "Location of the arrays: chunks (sent), memory (shared), ipc (GPU memory), resident (kept)");
   app.add_option("--memory_socket", flags.memory_socket,
-                 "The server's memory socket, for --source memory and ipc")
+                 "The server's memory socket, for --source memory and ipc, and --shared_results")
       ->option_text("PATH")
       ->excludes(app.get_option("--server"));
   app.add_option("--op", flags.op,
@@ -205,9 +212,12 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
                  "Array bytes in each message of a stream: a power of 2, 4096 to 4194304")
       ->transform(ChunkValidator())
       ->capture_default_str();
-  app.add_option("--segment_length", flags.segment_length,
-                 "One result per N elements of an array, instead of one per array")
-      ->transform(PositiveValidator("N"));
+  CLI::Option* segments = app.add_option("--segment_length", flags.segment_length,
+                                         "One result per N elements of an array, instead of one per array")
+                              ->transform(PositiveValidator("N"));
+  app.add_flag("--shared_results", flags.shared_results,
+               "The server writes these results to shared memory instead of sending them")
+      ->needs(segments);
   app.add_option("--memory_bytes", flags.memory_bytes,
                  "Memory from which all callers' arrays are taken; enlarged if it is too small")
       ->transform(UnsignedValidator("N"))

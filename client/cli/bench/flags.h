@@ -48,6 +48,7 @@ struct BenchFlags {
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30;  // that the arrays are parts of
   std::uint64_t segment_length = 0;  // elements, of results for each; 0 for one of the whole array
+  bool shared_results = false;       // segments' results go to shared memory
   int streams = 1;                   // 0: as many as the server advises
   int callers = 1;
 

@@ -6,7 +6,9 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "client/cli/bench/caller.h"
@@ -29,6 +31,7 @@ struct Elsewhere {
   std::optional<RegisteredMemory> registered;
   std::optional<ResidentArray> resident;
   std::string token;
+  std::optional<SharedMemory> results;
   absl::Duration handed_over;  // what that took
 
   ~Elsewhere() {
@@ -94,6 +97,28 @@ absl::Status Put(ElementType type, std::span<const std::byte> memory, Elsewhere&
   return absl::OkStatus();
 }
 
+// Makes room for the results of one call's array.
+absl::Status ShareResults(const std::string& memory_socket, const BenchFlags& flags, Elsewhere& there) {
+  const absl::StatusOr<MemoryConnection> connection = MemoryConnection::Open(memory_socket);
+  if (!connection.ok()) return connection.status();
+  const absl::StatusOr<std::vector<SegmentColumn>> columns = SegmentColumnsOf(SpecOf(flags), flags.type);
+  if (!columns.ok()) return columns.status();
+  const std::uint64_t segments = flags.bytes / ElementTypeBytes(flags.type) / flags.segment_length;
+  const absl::Time begin = SteadyNow();
+  absl::StatusOr<SharedMemory> results =
+      connection->AllocateForResults(segments * columns->size() * sizeof(std::uint64_t));
+  there.handed_over += SteadyNow() - begin;
+  if (!results.ok()) return results.status();
+  there.results.emplace(*std::move(results));
+  return absl::OkStatus();
+}
+
+SegmentCut CutOf(const BenchFlags& flags, const Elsewhere& there) {
+  SegmentCut cut = {.length = flags.segment_length};
+  if (there.results.has_value()) cut.results = ResultsReference{.token = there.results->token()};
+  return cut;
+}
+
 }  // namespace
 
 absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlags& flags,
@@ -106,19 +131,19 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
   if (flags.source == BenchSource::kMemory) status = Share(memory_socket, memory, *there);
   if (flags.source == BenchSource::kIpc) status = HandOver(memory_socket, memory, *there);
   if (flags.source == BenchSource::kResident) status = Put(flags.type, memory, *there);
+  if (status.ok() && flags.shared_results) status = ShareResults(memory_socket, flags, *there);
   if (!status.ok()) return status;
   *handed_over += there->handed_over;
   const Spec spec = SpecOf(flags);
   const std::uint64_t element_bytes = ElementTypeBytes(flags.type);
-  return [there, spec, type = flags.type, segment_length = flags.segment_length, element_bytes,
+  return [there, spec, type = flags.type, cut = CutOf(flags, *there), element_bytes,
           begin = memory.data()](std::span<const std::byte> array) {
     const ArrayReference reference = {.token = there->token,
                                       .byte_offset = static_cast<std::uint64_t>(array.data() - begin),
                                       .element_count = array.size() / element_bytes};
-    if (segment_length > 0) {
+    if (cut.length > 0) {
       return ReductionOf(there->client->ReduceSegmentsReference(
-          spec, type, reference, {.length = segment_length}, [](const SegmentResults&) {},
-          {.timeout = kReferenceTimeout}));
+          spec, type, reference, cut, [](const SegmentResults&) {}, {.timeout = kReferenceTimeout}));
     }
     return there->client->ReduceReference(spec, type, reference, {.timeout = kReferenceTimeout});
   };

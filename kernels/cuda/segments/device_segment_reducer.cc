@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/registration.h"
 #include "kernels/cuda/segments/segment_items.h"
 #include "kernels/cuda/slot_memory.h"
 #include "kernels/cuda/tuning.h"
@@ -128,16 +129,20 @@ DeviceSegmentReducer::~DeviceSegmentReducer() {
   }
 }
 
-std::uint64_t DeviceSegmentReducer::Capacity(const ReductionPlan& reduction) const {
+std::uint64_t DeviceSegmentReducer::CapacityOf(std::size_t result_bytes, const ReductionPlan& reduction) {
   // SegmentItem numbers segments with 32 bits.
-  return std::min<std::uint64_t>(result_bytes_ / SegmentLayout(reduction).row_bytes(), UINT32_MAX);
+  return std::min<std::uint64_t>(result_bytes / SegmentLayout(reduction).row_bytes(), UINT32_MAX);
 }
 
 absl::Status DeviceSegmentReducer::Launch(const ReductionPlan& reduction, const SegmentCut& cut,
-                                          const std::byte* data, cudaStream_t stream) {
-  if (cut.segment_count > Capacity(reduction)) {
-    return absl::InternalError(absl::StrCat("a launch over ", cut.segment_count, " segments, of which ",
-                                            Capacity(reduction), " fit"));
+                                          const std::byte* data, cudaStream_t stream,
+                                          std::span<std::byte> room) {
+  const bool has_room = room.size() > result_bytes_ && cut.lengths.empty() && cut.results.values != nullptr;
+  const std::uint64_t most = CapacityOf(
+      has_room ? std::min(room.size(), kSegmentResultShare * result_bytes_) : result_bytes_, reduction);
+  if (cut.segment_count > most) {
+    return absl::InternalError(
+        absl::StrCat("a launch over ", cut.segment_count, " segments, of which ", most, " fit"));
   }
   if (reinterpret_cast<std::uintptr_t>(data) % reduction.element_bytes() != 0) {
     return absl::InternalError("a launch over segments that are not aligned to their elements");
@@ -146,6 +151,8 @@ absl::Status DeviceSegmentReducer::Launch(const ReductionPlan& reduction, const 
   layout_.emplace(reduction);
   operators_ = reduction.operators().size();
   segment_count_ = cut.segment_count;
+  columns_ = cut.results;
+  left_results_ = has_room ? room.data() : results_;
   const std::uint64_t elements = cut.ElementCount();  // a sum, if lengths vary
   const bool allows_registers = AreForRegisters(reduction, cut, elements, data);
   std::optional<SegmentPlan> plan;
@@ -180,7 +187,7 @@ SegmentWork DeviceSegmentReducer::WorkOf(const ReductionPlan& reduction, std::si
   work.tickets = tickets_;
   work.has_errors = reinterpret_cast<unsigned*>(device_errors_);
   work.multiprocessors = multiprocessors_;
-  work.out.values = reinterpret_cast<std::uint64_t*>(WritesToHost() ? mapped_results_ : results_) +
+  work.out.values = reinterpret_cast<std::uint64_t*>(WritesToHost() ? mapped_results_ : left_results_) +
                     layout_->FirstColumn(op) * segment_count_;
   work.out.stride = segment_count_;
   work.out.index_columns = layout_->IndexColumns(op);
@@ -261,16 +268,34 @@ bool DeviceSegmentReducer::WritesToHost() const {
 
 absl::Status DeviceSegmentReducer::CopyResults(cudaStream_t stream) {
   if (WritesToHost()) return absl::OkStatus();
+  if (columns_.values != nullptr) return CopyToColumns(stream);
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(
-      host_results_, results_, layout_->row_bytes() * segment_count_, cudaMemcpyDeviceToHost, stream));
+      host_results_, left_results_, layout_->row_bytes() * segment_count_, cudaMemcpyDeviceToHost, stream));
+  return absl::OkStatus();
+}
+
+absl::Status DeviceSegmentReducer::CopyToColumns(cudaStream_t stream) {
+  const std::uint64_t column_bytes = segment_count_ * sizeof(std::uint64_t);
+  for (std::size_t column = 0; column < layout_->columns().size(); ++column) {
+    auto* const to = reinterpret_cast<std::byte*>(columns_.values + column * columns_.stride);
+    const std::byte* const from = left_results_ + column * column_bytes;
+    for (std::uint64_t done = 0; done < column_bytes;) {
+      const std::uint64_t count = std::min(column_bytes - done, BytesOfRegistration(to + done));
+      WARPFOLD_RETURN_IF_CUDA_ERROR(
+          cudaMemcpyAsync(to + done, from + done, count, cudaMemcpyDeviceToHost, stream));
+      done += count;
+    }
+  }
   return absl::OkStatus();
 }
 
 SegmentsResult DeviceSegmentReducer::Collect() {
   SegmentsResult result;
   result.segment_count = segment_count_;
-  result.values = {reinterpret_cast<const std::uint64_t*>(host_results_),
-                   layout_->columns().size() * segment_count_};
+  if (columns_.values == nullptr || WritesToHost()) {
+    result.values = {reinterpret_cast<const std::uint64_t*>(host_results_),
+                     layout_->columns().size() * segment_count_};
+  }
   if (*reinterpret_cast<const volatile unsigned*>(errors_) == 0) return result;
   const std::span flags(reinterpret_cast<const std::uint8_t*>(errors_ + kErrorFlagBytes),
                         operators_ * segment_count_);

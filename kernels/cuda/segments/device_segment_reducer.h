@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,7 +39,11 @@ class DeviceSegmentReducer {
   DeviceSegmentReducer& operator=(const DeviceSegmentReducer&) = delete;
 
   // How many segments one Launch can take.
-  std::uint64_t Capacity(const ReductionPlan& reduction) const;
+  std::uint64_t Capacity(const ReductionPlan& reduction) const {
+    return CapacityOf(result_bytes_, reduction);
+  }
+  // The same, if their results have this much room.
+  static std::uint64_t CapacityOf(std::size_t result_bytes, const ReductionPlan& reduction);
 
   // Enqueues the kernels that reduce segments, which lie one after the other in `data` (device memory,
   // aligned to an element). `cut` is not needed after the call. It waits for nothing, unless lengths vary and
@@ -46,14 +51,17 @@ class DeviceSegmentReducer {
   // device has the tables of one plan before it makes the next. UNAVAILABLE (DEVICE_LOST) if the device
   // failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one of the launches, while others may have been
   // enqueued; INTERNAL, with nothing enqueued, for more segments than Capacity, or data that are not aligned.
-  // The stream must have finished the Launch before.
+  // The stream must have finished the Launch before. If the cut has one length and `results`, these may take
+  // `room` on their way, device memory of at most kSegmentResultShare times as many bytes as the reducer has
+  // itself; then CapacityOf says how many segments there may be.
   absl::Status Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
-                      cudaStream_t stream);
+                      cudaStream_t stream, std::span<std::byte> room = {});
 
   // Whether the kernels of the last Launch (there must have been one) write their results where the host
   // reads them.
   bool WritesToHost() const;
-  // Enqueues the copy of the last Launch's results to the host, unless they are written there.
+  // Enqueues the copy of the last Launch's results to the host, unless they are written there: to the cut's
+  // `results`, if there are any. It waits for the kernels if that memory is not registered.
   absl::Status CopyResults(cudaStream_t stream);
 
   // The results of the last Launch, once the stream has finished it, and CopyResults if that is needed. The
@@ -69,6 +77,7 @@ class DeviceSegmentReducer {
                     SegmentPlan& plan, cudaStream_t stream);
   // Where the kernel of an operator writes.
   SegmentWork WorkOf(const ReductionPlan& reduction, std::size_t op) const;
+  absl::Status CopyToColumns(cudaStream_t stream);
   void ClearErrors();
   void PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan) const;
   absl::Status PlanVarying(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan,
@@ -94,6 +103,8 @@ class DeviceSegmentReducer {
   std::optional<SegmentLayout> layout_;
   std::size_t operators_ = 0;
   std::uint64_t segment_count_ = 0;
+  ResultColumns columns_;              // the cut's `results`
+  std::byte* left_results_ = nullptr;  // where kernels leave results that are copied to the host
 };
 
 }  // namespace warpfold::kernels::cuda

@@ -93,6 +93,9 @@ absl::Status SegmentSession::CheckCut() const {
   const bool has_count = is_elsewhere() || header_.has_expected_element_count();
   const std::uint64_t count =
       is_elsewhere() ? header_.reference().element_count() : header_.expected_element_count();
+  if (header_.has_results_reference() && !header_.has_expected_segment_count()) {
+    return BadHeader("expected_segment_count", "must be set where there is a results_reference");
+  }
   if (!header_.has_segment_length()) {
     if (!is_elsewhere() || header_.has_expected_segment_count()) return absl::OkStatus();
     return BadHeader("expected_segment_count",
@@ -128,9 +131,12 @@ absl::Status SegmentSession::BeginChunks() {
   } else if (header_.expected_segment_count() > max_bytes) {
     return TooManySegments(max_bytes);
   }
+  absl::StatusOr<std::optional<ResultsMemory>> results = FindResults();
+  if (!results.ok()) return results.status();
   auto reducer = std::make_unique<ArraySegmentReducer>(
       slots_, service_.clock, *reduction_,
-      header_.has_segment_length() ? std::optional(header_.segment_length()) : std::nullopt, listener_);
+      header_.has_segment_length() ? std::optional(header_.segment_length()) : std::nullopt, listener_,
+      *std::move(results));
   sink_ = reducer.get();
   IncomingArray::Announced announced = {.element_bytes = element_bytes,
                                         .max_bytes = max_bytes,
@@ -153,6 +159,8 @@ absl::Status SegmentSession::BeginElsewhere() {
   absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
       FindReferenced(service_.memories, reference, *reduction_, service_.clock);
   if (!memory.ok()) return memory.status();
+  absl::StatusOr<std::optional<ResultsMemory>> results = FindResults();
+  if (!results.ok()) return results.status();
   reducer_ = std::make_unique<MemorySegmentReducer>(
       slots_, service_.clock,
       MemorySegmentReducer::Options{.reduction = *reduction_,
@@ -161,10 +169,18 @@ absl::Status SegmentSession::BeginElsewhere() {
                                                           : std::nullopt,
                                     .memory = *std::move(memory),
                                     .byte_offset = reference.byte_offset(),
-                                    .element_count = reference.element_count()},
+                                    .element_count = reference.element_count(),
+                                    .results = *std::move(results)},
       listener_);
   // The device need not wait for the end of the stream.
   return reducer_->TryFinish().status();
+}
+
+absl::StatusOr<std::optional<ResultsMemory>> SegmentSession::FindResults() const {
+  if (!header_.has_results_reference()) return std::optional<ResultsMemory>();
+  return FindResultsMemory(service_.memories, header_.results_reference(),
+                           kernels::SegmentLayout(*reduction_).row_bytes(), header_.expected_segment_count(),
+                           service_.clock);
 }
 
 std::uint64_t SegmentSession::MostElements() const {

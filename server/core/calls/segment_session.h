@@ -60,6 +60,8 @@ class SegmentSession : public ArraySession {
   absl::Status CheckCut() const;
   absl::Status BeginChunks();
   absl::Status BeginElsewhere();
+  // Where results go, if not into messages.
+  absl::StatusOr<std::optional<ResultsMemory>> FindResults() const;
   absl::Status Announce(std::uint64_t length);
   absl::Status CheckCounts(std::uint64_t elements, std::uint64_t segments) const;
 

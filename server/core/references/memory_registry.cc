@@ -25,6 +25,11 @@ NamedMemory::NamedMemory(std::vector<Part> parts, std::optional<ElementLayout> l
   for (const Part& part : parts_) byte_count_ += part.byte_count;
 }
 
+NamedMemory::NamedMemory(std::shared_ptr<const kernels::Memory> memory, std::span<std::byte> writable)
+    : byte_count_(memory->size()), writable_(writable) {
+  parts_.push_back({.memory = std::move(memory), .byte_count = byte_count_});
+}
+
 kernels::MemoryPart NamedMemory::From(std::uint64_t byte_offset) const {
   auto part = parts_.begin();
   while (byte_offset >= part->byte_count && std::next(part) != parts_.end()) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -47,6 +48,8 @@ class NamedMemory {
 
   // At least one part. If there is more than one, none of them is host memory.
   explicit NamedMemory(std::vector<Part> parts, std::optional<ElementLayout> layout = std::nullopt);
+  // All of `memory`, which is the host's. `writable` are its bytes, if results may be written there, or none.
+  NamedMemory(std::shared_ptr<const kernels::Memory> memory, std::span<std::byte> writable);
   virtual ~NamedMemory() = default;
   NamedMemory(const NamedMemory&) = delete;
   NamedMemory& operator=(const NamedMemory&) = delete;
@@ -58,6 +61,9 @@ class NamedMemory {
   kernels::MemoryPart From(std::uint64_t byte_offset) const;
   // All of `byte_count` bytes.
   std::vector<kernels::MemoryPart> Range(std::uint64_t byte_offset, std::uint64_t byte_count) const;
+
+  // Its bytes, if results may be written there; otherwise none.
+  std::span<std::byte> writable() const { return writable_; }
 
   // What elements an array has; none if the bytes may be anything.
   const std::optional<ElementLayout>& layout() const { return layout_; }
@@ -75,9 +81,10 @@ class NamedMemory {
                                                 const Clock& clock);
 
  private:
-  const std::vector<Part> parts_;
+  std::vector<Part> parts_;       // constant
   std::uint64_t byte_count_ = 0;  // of all parts; constant
   const std::optional<ElementLayout> layout_;
+  const std::span<std::byte> writable_;
   mutable std::atomic<std::int64_t> last_use_ns_ = 0;
   mutable std::atomic<int> users_ = 0;
 };

@@ -15,8 +15,8 @@ namespace warpfold::server {
 ArraySegmentReducer::ArraySegmentReducer(const PartySlots& slots, const Clock& clock,
                                          const kernels::ReductionPlan& reduction,
                                          std::optional<std::uint64_t> segment_length,
-                                         std::function<void()> listener)
-    : SegmentReducer(slots, clock, reduction, segment_length, std::move(listener)) {}
+                                         std::function<void()> listener, std::optional<ResultsMemory> results)
+    : SegmentReducer(slots, clock, reduction, segment_length, std::move(listener), std::move(results)) {}
 
 void ArraySegmentReducer::Release() {
   if (batch_.has_value()) pool_.Return(batch_->fill.slot());
@@ -171,7 +171,8 @@ absl::StatusOr<bool> ArraySegmentReducer::TryFinish() {
 bool ArraySegmentReducer::StartFilling() {
   kernels::Slot* const slot = TakeSlot();
   if (slot == nullptr) return false;
-  batch_.emplace(Batch{.fill = SlotFill(slot, slot->staging().size()), .most_segments = MostSegments(*slot)});
+  batch_.emplace(Batch{.fill = SlotFill(slot, slot->staging().size()),
+                       .most_segments = MostSegments(slot->SegmentCapacity(reduction()))});
   return true;
 }
 

@@ -30,7 +30,8 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
  public:
   // As for SegmentReducer. Without `segment_length` all lengths are announced.
   ArraySegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
-                      std::optional<std::uint64_t> segment_length, std::function<void()> listener);
+                      std::optional<std::uint64_t> segment_length, std::function<void()> listener,
+                      std::optional<ResultsMemory> results = std::nullopt);
   ~ArraySegmentReducer() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST). INVALID_ARGUMENT (BAD_LENGTHS) for bytes that belong to no announced segment.

@@ -20,7 +20,8 @@ constexpr std::uint64_t kMinResultBytes = 128 << 10;
 
 MemorySegmentReducer::MemorySegmentReducer(const PartySlots& slots, const Clock& clock,
                                            const Options& options, std::function<void()> listener)
-    : SegmentReducer(slots, clock, options.reduction, options.segment_length, std::move(listener)),
+    : SegmentReducer(slots, clock, options.reduction, options.segment_length, std::move(listener),
+                     options.results),
       options_(options) {}
 
 bool MemorySegmentReducer::HasNext() const {
@@ -50,14 +51,18 @@ absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
 // Starts the slot on as many segments as it takes, at least one.
 absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::MemoryPart& from,
                                          std::uint64_t most_elements) {
-  const std::uint64_t most_segments = MostSegments(*slot);
+  const bool goes_to_memory = value_bytes() == 0;
+  const std::uint64_t most_segments =
+      MostSegments(goes_to_memory && cursor_.length().has_value()
+                       ? slot->SegmentCapacityFrom(reduction(), *from.memory, from.byte_offset)
+                       : slot->SegmentCapacity(reduction()));
   std::uint64_t segments = 0;
   std::uint64_t elements = 0;
   std::vector<std::uint64_t> lengths;
   if (cursor_.length().has_value()) {
     const std::uint64_t left = (options_.element_count - next_element_) / *cursor_.length();
     segments = std::min({left, most_segments, most_elements / *cursor_.length()});
-    if (!from.memory->host_can_read()) segments = std::min(segments, SegmentsOfStart());
+    if (!from.memory->host_can_read() && !goes_to_memory) segments = std::min(segments, SegmentsOfStart());
     elements = segments * *cursor_.length();
   } else {
     while (cursor_.HasNext() && segments < most_segments &&
@@ -84,7 +89,7 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
 
 std::uint64_t MemorySegmentReducer::SegmentsOfStart() const {
   const std::uint64_t all = options_.element_count / *cursor_.length();
-  const std::uint64_t fewest = std::max<std::uint64_t>(kMinResultBytes / row_bytes(), 1);
+  const std::uint64_t fewest = std::max<std::uint64_t>(kMinResultBytes / value_bytes(), 1);
   return std::max(fewest, (all + kStartsOfManyResults - 1) / kStartsOfManyResults);
 }
 
@@ -113,6 +118,7 @@ absl::StatusOr<bool> MemorySegmentReducer::TryFinish() {
 void MemorySegmentReducer::Release() {
   SegmentReducer::Release();
   options_.memory.reset();
+  options_.results.reset();
 }
 
 std::uint64_t MemorySegmentReducer::NextByte() const {

@@ -3,6 +3,7 @@
 #include "server/core/slots/segment_reducer.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "server/core/limits.h"
@@ -18,14 +19,16 @@ constexpr std::ptrdiff_t kMaxLongs = 4;
 
 SegmentReducer::SegmentReducer(const PartySlots& slots, const Clock& clock,
                                const kernels::ReductionPlan& reduction,
-                               std::optional<std::uint64_t> segment_length, std::function<void()> listener)
+                               std::optional<std::uint64_t> segment_length, std::function<void()> listener,
+                               std::optional<ResultsMemory> memory)
     : Holder(slots.party),
       pool_(slots.pool),
       clock_(clock),
       listener_(std::move(listener)),
       cursor_(segment_length),
       reduction_(reduction),
-      results_(reduction, !segment_length.has_value()) {
+      results_(reduction, !segment_length.has_value()),
+      memory_(std::move(memory)) {
   messages_.push_back(results_.Layout());
   message_bytes_ = messages_.back().size();
 }
@@ -45,12 +48,17 @@ void SegmentReducer::Release() {
     pending.messages = {};
   }
   messages_.clear();
+  memory_.reset();
   cursor_.Forget();
+}
+
+std::uint64_t SegmentReducer::MostBytesOfSegment() const {
+  return results_.most_bytes_of_segment() - results_.row_bytes() + value_bytes();
 }
 
 bool SegmentReducer::HasRoom() const {
   // The most that a start may have (MostSegments).
-  const std::uint64_t next = pool_.slot_bytes() / kernels::kSegmentResultShare;
+  const std::uint64_t next = MostBytesOfSegment() > 0 ? pool_.slot_bytes() / kernels::kSegmentResultShare : 0;
   const bool fits = message_bytes_ + next <= WaitingResultBytes(pool_.slot_bytes());
   return fits && std::count_if(pending_.begin(), pending_.end(),
                                [](const Pending& p) { return p.reducer != nullptr && !p.done; }) < kMaxLongs;
@@ -63,10 +71,11 @@ bool SegmentReducer::AwaitRoom() {
   return false;
 }
 
-std::uint64_t SegmentReducer::MostSegments(const kernels::Slot& slot) const {
+std::uint64_t SegmentReducer::MostSegments(std::uint64_t capacity) const {
+  const std::uint64_t of_segment = MostBytesOfSegment();
+  if (of_segment == 0) return capacity;
   const std::uint64_t bytes = pool_.slot_bytes() / kernels::kSegmentResultShare;
-  const std::uint64_t most = std::max<std::uint64_t>(bytes / results_.most_bytes_of_segment(), 1);
-  return std::min(most, slot.SegmentCapacity(reduction_));
+  return std::min(std::max<std::uint64_t>(bytes / of_segment, 1), capacity);
 }
 
 kernels::Slot* SegmentReducer::TakeSlot(std::optional<int> device) {
@@ -82,24 +91,30 @@ ReducerTimings SegmentReducer::timings() const {
 
 SegmentReducer::Cut SegmentReducer::CutOf(std::uint64_t segment_count,
                                           std::vector<std::uint64_t> lengths) const {
+  Cut made = {.cut = {.segment_count = segment_count}};
+  if (memory_.has_value()) made.cut.results = memory_->ColumnsOf(started_segments_, segment_count);
   if (cursor_.length().has_value()) {
-    return {.cut = {.segment_count = segment_count, .length = *cursor_.length()}};
+    made.cut.length = *cursor_.length();
+    return made;
   }
   auto owner = std::make_shared<const std::vector<std::uint64_t>>(std::move(lengths));
-  return {.cut = {.segment_count = segment_count, .lengths = *owner}, .owner = owner};
+  made.cut.lengths = *owner;
+  made.owner = std::move(owner);
+  return made;
 }
 
 absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::Status status,
                                      DeviceWork work) {
   work.segments = true;
   work.bytes = cut.cut.ElementCount() * reduction().element_bytes() * reduction().spec().operators.size();
-  // The device may read lengths until it is done, whatever happens to the call.
-  work.memory = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
-      std::move(work.memory), cut.owner);
+  // The device may read lengths, and write results, until it is done, whatever happens to the call.
+  using Owners = std::array<std::shared_ptr<const void>, 3>;
+  work.memory = std::make_shared<const Owners>(
+      Owners{std::move(work.memory), cut.owner, memory_.has_value() ? memory_->memory() : nullptr});
   if (absl::Status started = pool_.Started(*this, slot, std::move(status), work); !started.ok()) {
     return started;
   }
-  const std::uint64_t result_bytes = cut.cut.segment_count * results_.most_bytes_of_segment();
+  const std::uint64_t result_bytes = cut.cut.segment_count * MostBytesOfSegment();
   pending_.push_back({.first_segment = started_segments_, .slot = slot, .result_bytes = result_bytes});
   message_bytes_ += result_bytes;
   started_segments_ += cut.cut.segment_count;
@@ -116,7 +131,8 @@ void SegmentReducer::Take(Pending& pending, const kernels::SegmentsResult& resul
   timings_.copy += result.copy;
   timings_.kernel += result.kernel;
   error_count_ += result.errors.size();
-  End(pending, results_.Encode(pending.first_segment, result));
+  if (memory_.has_value()) status_.Update(memory_->Write(pending.first_segment, result));
+  End(pending, results_.Encode(pending.first_segment, result, /*has_values=*/!memory_.has_value()));
 }
 
 void SegmentReducer::End(Pending& pending, std::vector<std::string> messages) {
@@ -162,8 +178,11 @@ void SegmentReducer::FinishLong(Pending& pending) {
   timings_.queue += timings.queue;
   timings_.copy += timings.copy;
   timings_.kernel += timings.kernel;
+  const kernels::SegmentRow row = results_.RowOf(pending.reducer->state());
+  error_count_ += row.errors.size();
+  if (memory_.has_value()) status_.Update(memory_->WriteRow(pending.first_segment, row.values));
   std::vector<std::string> message = {
-      results_.Encode(pending.first_segment, pending.reducer->state(), &error_count_)};
+      results_.Encode(pending.first_segment, row, /*has_values=*/!memory_.has_value())};
   pending.reducer->Release();  // not destroyed: see finished_
   finished_.push_back(std::move(pending.reducer));
   End(pending, std::move(message));

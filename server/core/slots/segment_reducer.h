@@ -7,7 +7,8 @@
 // array, by the reducers of arrays.
 //
 // Results that the client has not taken are bounded: including those that are being made, and their errors,
-// they are at most WaitingResultBytes (limits.h).
+// they are at most WaitingResultBytes (limits.h). Values that go to the client's memory are not in messages
+// and take no room.
 //
 // Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
@@ -26,6 +27,7 @@
 #include "kernels/reduction.h"
 #include "kernels/segments.h"
 #include "server/core/clock.h"
+#include "server/core/references/results_memory.h"
 #include "server/core/slots/segment_cursor.h"
 #include "server/core/slots/slot_pool.h"
 #include "server/core/slots/slot_reducer.h"
@@ -68,9 +70,11 @@ class SegmentReducer : protected SlotPool::Holder {
 
  protected:
   // The pool and `clock` must outlive the reducer. `listener` is called when operations that lacked a slot or
-  // room should be tried again, when there are messages, or when status() is an error.
+  // room should be tried again, when there are messages, or when status() is an error. `memory` says where
+  // values go, if not into messages.
   SegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
-                 std::optional<std::uint64_t> segment_length, std::function<void()> listener);
+                 std::optional<std::uint64_t> segment_length, std::function<void()> listener,
+                 std::optional<ResultsMemory> memory);
 
   // Whether there is room for results of more segments. If not, the listener is called when there is.
   bool AwaitRoom();
@@ -78,8 +82,9 @@ class SegmentReducer : protected SlotPool::Holder {
   // the client must take messages.
   kernels::Slot* TakeSlot(std::optional<int> device = std::nullopt);
 
-  // How many segments one start of the slot may have: all of them may have errors besides values.
-  std::uint64_t MostSegments(const kernels::Slot& slot) const;
+  // How many segments one start may have of a slot with this capacity: all of them may have errors besides
+  // values.
+  std::uint64_t MostSegments(std::uint64_t capacity) const;
 
   // The cut of the next segments that a slot is started on, and the owner that keeps the lengths alive.
   struct Cut {
@@ -103,8 +108,8 @@ class SegmentReducer : protected SlotPool::Holder {
   bool AllCollected();
 
   const kernels::ReductionPlan& reduction() const { return reduction_; }
-  // Bytes of the results of a segment.
-  std::size_t row_bytes() const { return results_.row_bytes(); }
+  // How many bytes of messages a segment's values take.
+  std::size_t value_bytes() const { return memory_.has_value() ? 0 : results_.row_bytes(); }
 
   SlotPool& pool_;
   const Clock& clock_;
@@ -130,12 +135,15 @@ class SegmentReducer : protected SlotPool::Holder {
                           const absl::StatusOr<kernels::SegmentsResult>& result) override;
 
   bool HasRoom() const;
+  // The most bytes of messages that a segment takes, with its errors.
+  std::uint64_t MostBytesOfSegment() const;
   void FinishLong(Pending& pending);
   void Take(Pending& pending, const kernels::SegmentsResult& result);
   void End(Pending& pending, std::vector<std::string> messages);
 
   const kernels::ReductionPlan reduction_;
   const SegmentResults results_;
+  std::optional<ResultsMemory> memory_;
   std::uint64_t started_segments_ = 0;
   std::deque<Pending> pending_;       // in the order of segments
   std::deque<std::string> messages_;  // of the segments before those

@@ -178,6 +178,28 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRe
   return NamedMemory::Use(*std::move(memory), clock);
 }
 
+absl::StatusOr<ResultsMemory> FindResultsMemory(const MemoryRegistry& memories,
+                                                const v1::SegmentResultsReference& reference,
+                                                std::size_t row_bytes, std::uint64_t segment_count,
+                                                const Clock& clock) {
+  absl::StatusOr<std::shared_ptr<const NamedMemory>> memory = memories.Find(reference.token(), clock());
+  if (!memory.ok()) return memory.status();
+  const std::uint64_t bytes = (*memory)->writable().size();
+  if (bytes == 0) {
+    return BadHeader("results_reference.token",
+                     "must be of the host's memory that was registered as writable");
+  }
+  if (reference.byte_offset() % sizeof(std::uint64_t) != 0) {
+    return BadHeader("results_reference.byte_offset", "must be a multiple of 8");
+  }
+  if (reference.byte_offset() > bytes || segment_count > (bytes - reference.byte_offset()) / row_bytes) {
+    return BadHeader("results_reference.byte_offset",
+                     absl::StrCat("leaves no room in the memory's ", bytes, " bytes for the results of ",
+                                  segment_count, " segments with ", row_bytes, " bytes each"));
+  }
+  return ResultsMemory(NamedMemory::Use(*std::move(memory), clock), reference.byte_offset(), segment_count);
+}
+
 absl::Status FillReduction(const kernels::PartialState& state, bool return_state, v1::Reduction* reduction) {
   const std::vector<std::string>& names = state.reduction().spec().operators;
   absl::Status first_error;

@@ -16,7 +16,9 @@
 #include "kernels/reduction.h"
 #include "server/core/clock.h"
 #include "server/core/references/memory_registry.h"
+#include "server/core/references/results_memory.h"
 #include "warpfold/v1/reduction.pb.h"
+#include "warpfold/v1/segments.pb.h"
 
 namespace warpfold::server {
 
@@ -37,6 +39,13 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRe
                                                                   const v1::ArrayReference& reference,
                                                                   const kernels::ReductionPlan& reduction,
                                                                   const Clock& clock);
+
+// Where the results of `segment_count` segments go, each of `row_bytes`. Errors as above: BAD_HEADER unless
+// the memory is writable and has room for all of them.
+absl::StatusOr<ResultsMemory> FindResultsMemory(const MemoryRegistry& memories,
+                                                const v1::SegmentResultsReference& reference,
+                                                std::size_t row_bytes, std::uint64_t segment_count,
+                                                const Clock& clock);
 
 // Writes the values of `state` into `reduction`, and the state itself if `return_state`. An operator without
 // a value (empty array, overflow) gets an error instead; if none has a value, and no state was requested, the

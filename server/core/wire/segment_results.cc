@@ -116,8 +116,11 @@ std::string SegmentResults::Layout() const {
 }
 
 std::vector<std::string> SegmentResults::Encode(std::uint64_t first_segment,
-                                                const kernels::SegmentsResult& result) const {
-  const std::uint64_t rows_at_most = std::max<std::uint64_t>(kMaxResultBytes / layout_.row_bytes(), 1);
+                                                const kernels::SegmentsResult& result,
+                                                bool has_values) const {
+  const bool is_short = !has_values && result.errors.empty();
+  const std::uint64_t rows_at_most =
+      is_short ? result.segment_count : std::max<std::uint64_t>(kMaxResultBytes / layout_.row_bytes(), 1);
   std::vector<std::string> messages;
   auto error = result.errors.begin();
   for (std::uint64_t begin = 0; begin < result.segment_count; begin += rows_at_most) {
@@ -128,8 +131,8 @@ std::vector<std::string> SegmentResults::Encode(std::uint64_t first_segment,
     for (; error != result.errors.end() && error->segment < begin + rows; ++error) {
       Add(*error, first_segment + error->segment, results);
     }
-    std::string message = BeforeValues(results, rows * layout_.row_bytes());
-    for (std::size_t column = 0; column < layout_.columns().size(); ++column) {
+    std::string message = BeforeValues(results, has_values ? rows * layout_.row_bytes() : 0);
+    for (std::size_t column = 0; has_values && column < layout_.columns().size(); ++column) {
       const std::span<const std::uint64_t> part = result.Column(column).subspan(begin, rows);
       message.append(reinterpret_cast<const char*>(part.data()), part.size_bytes());
     }
@@ -138,16 +141,18 @@ std::vector<std::string> SegmentResults::Encode(std::uint64_t first_segment,
   return messages;
 }
 
-std::string SegmentResults::Encode(std::uint64_t segment, const kernels::PartialState& state,
-                                   std::uint64_t* errors) const {
-  const kernels::SegmentRow row = kernels::RowOfSegment(layout_, state);
+kernels::SegmentRow SegmentResults::RowOf(const kernels::PartialState& state) const {
+  return kernels::RowOfSegment(layout_, state);
+}
+
+std::string SegmentResults::Encode(std::uint64_t segment, const kernels::SegmentRow& row,
+                                   bool has_values) const {
   v1::ReduceSegmentsResponse response;
   v1::SegmentResults& results = *response.mutable_results();
   results.set_first_segment(segment);
   results.set_segment_count(1);
-  results.set_values(row.values.data(), row.values.size() * sizeof(std::uint64_t));
+  if (has_values) results.set_values(row.values.data(), row.values.size() * sizeof(std::uint64_t));
   for (const kernels::SegmentError& error : row.errors) Add(error, segment, results);
-  *errors += row.errors.size();
   return response.SerializeAsString();
 }
 

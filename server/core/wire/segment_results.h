@@ -12,6 +12,7 @@
 
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
+#include "kernels/segment_row.h"
 #include "kernels/segments.h"
 
 namespace warpfold::server {
@@ -27,10 +28,13 @@ class SegmentResults {
 
   // A ReduceSegmentsResponse with the layout.
   std::string Layout() const;
-  // Messages with results: as many as are needed for each to stay below gRPC's default limit.
-  std::vector<std::string> Encode(std::uint64_t first_segment, const kernels::SegmentsResult& result) const;
-  // A message with the results of one segment that was reduced as an array. Adds its errors to *errors.
-  std::string Encode(std::uint64_t segment, const kernels::PartialState& state, std::uint64_t* errors) const;
+  // Messages with results: as many as are needed for each to stay below gRPC's default limit. Without values
+  // if these are elsewhere.
+  std::vector<std::string> Encode(std::uint64_t first_segment, const kernels::SegmentsResult& result,
+                                  bool has_values) const;
+  // The same for one segment that was reduced as an array.
+  std::string Encode(std::uint64_t segment, const kernels::SegmentRow& row, bool has_values) const;
+  kernels::SegmentRow RowOf(const kernels::PartialState& state) const;
 
  private:
   const kernels::ReductionPlan reduction_;

@@ -212,7 +212,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return Gpus().Call(__func__, where, [&] {
     Stream* const known = Gpus().Known(stream);
     if (known == nullptr) return cudaErrorInvalidResourceHandle;
-    if (!Gpus().MayCopy(from, bytes)) return cudaErrorInvalidValue;
+    if (!Gpus().MayCopy(from, bytes) || !Gpus().MayCopy(to, bytes)) return cudaErrorInvalidValue;
     known->work.push_back([=] { std::memcpy(to, from, bytes); });
     return cudaSuccess;
   });

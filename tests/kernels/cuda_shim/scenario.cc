@@ -82,11 +82,11 @@ void ExpectSameSegments(const SegmentsResult& result, const ReductionPlan& plan,
       << result.errors.size() << " errors of segments instead of " << expected.errors.size();
 }
 
-// Memory around a place where one registered part ends and the next begins: the same in every run, so that
-// each run makes the same calls.
+// Memory around places where one registered part ends and the next begins: the first of three, and the same
+// in every run, so that each run makes the same calls.
 std::byte* EndOfAPart() {
   static std::byte* const end = [] {
-    void* const pages = mmap(nullptr, 3 * kRegistrationBytes, PROT_READ | PROT_WRITE,
+    void* const pages = mmap(nullptr, 4 * kRegistrationBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) std::abort();
     auto* const begin = static_cast<std::byte*>(pages) + kRegistrationBytes / 2;
@@ -119,6 +119,8 @@ std::span<const Scenario::Step> Scenario::Steps() {
       {"reduce like segments", &Scenario::ReduceLikeSegments},
       {"reduce varying segments", &Scenario::ReduceVaryingSegments},
       {"reduce segments of what is kept", &Scenario::ReduceKeptSegments},
+      {"register memory for results", &Scenario::RegisterResults},
+      {"reduce segments to memory", &Scenario::ReduceSegmentsToMemory},
       {"reduce by the textbook", &Scenario::ReduceByTextbook},
       {"give memory back", &Scenario::GiveMemoryBack, Answer::kIgnored},
       {"reduce segments again", &Scenario::ReduceLikeSegments},
@@ -132,6 +134,8 @@ Scenario::Scenario()
     : exported_(Shim::Get().Export(1, Array())),
       host_(EndOfAPart() - Array().size() / 2, Array().size()),
       pieces_(EndOfAPart() + kRegistrationBytes - kSlotBytes / 2, kSlotBytes),
+      results_(EndOfAPart() + 2 * kRegistrationBytes - kManySegments.segment_count * kRowBytes / 2,
+               kManySegments.segment_count * kRowBytes),
       lengths_(kSegments, kElements / kSegments) {
   std::ranges::copy(Array(), host_.begin());
   lengths_[3] += lengths_[4] + lengths_[5];
@@ -314,6 +318,29 @@ absl::Status Scenario::ReduceKeptSegments() {
                        kLikeSegments);
 }
 
+absl::Status Scenario::RegisterResults() {
+  absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Register(results_, /*is_written=*/true);
+  if (memory.ok()) registered_results_ = *std::move(memory);
+  return memory.status();
+}
+
+// Also if a part of the memory could not be registered.
+absl::Status Scenario::ReduceSegmentsToMemory() {
+  if (registered_results_ == nullptr) return Lacking();
+  std::ranges::fill(results_, std::byte{0});
+  std::ranges::copy(Array(), slot(0).staging().begin());
+  SegmentCut cut = kManySegments;
+  auto* const values = reinterpret_cast<std::uint64_t*>(results_.data());
+  cut.results = {.values = values, .stride = cut.segment_count};
+  if (absl::Status status = slot(0).StartSegments(Plan(), cut); !status.ok()) return status;
+  absl::StatusOr<SegmentsResult> result = slot(0).WaitSegments();
+  if (!result.ok()) return result.status();
+  EXPECT_TRUE(result->values.empty());
+  result->values = {values, results_.size() / sizeof(std::uint64_t)};
+  ExpectSameSegments(*result, Plan(), cut);
+  return absl::OkStatus();
+}
+
 // With one operator over integers, whose sum is the same in any order.
 absl::Status Scenario::ReduceByTextbook() {
   const PartialState expected = ReduceOnHost(PlanOf({"sum"}, ElementType::kInt32), 0, Array());
@@ -328,6 +355,7 @@ absl::Status Scenario::ReduceByTextbook() {
 
 absl::Status Scenario::GiveMemoryBack() {
   registered_.reset();
+  registered_results_.reset();
   kept_ = {};
   opened_.reset();
   return absl::OkStatus();

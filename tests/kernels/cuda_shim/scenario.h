@@ -60,6 +60,8 @@ class Scenario {
   absl::Status ReduceLikeSegments();
   absl::Status ReduceVaryingSegments();
   absl::Status ReduceKeptSegments();
+  absl::Status RegisterResults();
+  absl::Status ReduceSegmentsToMemory();
   absl::Status ReduceByTextbook();
   absl::Status GiveMemoryBack();
   absl::Status Close();
@@ -74,13 +76,15 @@ class Scenario {
                                const SegmentCut& cut);
 
   ProcessMemory exported_;
-  std::span<std::byte> host_;    // a client's array
-  std::span<std::byte> pieces_;  // where messages arrive
+  std::span<std::byte> host_;     // a client's array
+  std::span<std::byte> pieces_;   // where messages arrive
+  std::span<std::byte> results_;  // where a client wants results of segments
   std::vector<std::uint64_t> lengths_;
   std::array<int, kGpus> notices_ = {};
   // Memory goes before its backend.
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Memory> registered_;
+  std::unique_ptr<Memory> registered_results_;
   std::array<std::unique_ptr<Memory>, kGpus> kept_;
   std::unique_ptr<Memory> opened_;
 };

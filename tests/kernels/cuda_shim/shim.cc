@@ -207,11 +207,11 @@ bool Shim::MayRead(int device, const void* address, std::size_t bytes) const {
 
 // This follows CUDA: a copy that begins in registered memory must end there, and none that began elsewhere
 // may end in registered memory.
-bool Shim::MayCopy(const void* from, std::size_t bytes) const {
+bool Shim::MayCopy(const void* memory, std::size_t bytes) const {
   if (bytes == 0) return true;
   std::size_t left = 0;
-  if (Find(Kind::kRegistration, from, &left) != nullptr) return bytes <= left;
-  return Find(Kind::kRegistration, static_cast<const std::byte*>(from) + bytes - 1, &left) == nullptr;
+  if (Find(Kind::kRegistration, memory, &left) != nullptr) return bytes <= left;
+  return Find(Kind::kRegistration, static_cast<const std::byte*>(memory) + bytes - 1, &left) == nullptr;
 }
 
 std::size_t Shim::BytesOf(Kind kind) const {

@@ -107,7 +107,7 @@ class Shim {
   // The resource of this kind in which the address lies, or null.
   const Resource* Find(Kind kind, const void* address) const;
   // Whether CUDA copies this many bytes from there in one call.
-  bool MayCopy(const void* from, std::size_t bytes) const;
+  bool MayCopy(const void* memory, std::size_t bytes) const;
   // How much of a kind there is.
   std::size_t BytesOf(Kind kind) const;
   // Memory of another process by its handle, or null.

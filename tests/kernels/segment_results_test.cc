@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contract of every backend for results of segments that the caller wants in its own memory: they are the
+// same as those that a slot returns, and nothing else is written. device_under_test.h says which device is
+// tested.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/segments.h"
+#include "tests/kernels/device_under_test.h"
+#include "tests/kernels/elements.h"
+
+namespace warpfold::kernels {
+namespace {
+
+constexpr std::uint64_t kUntouched = 0x5a5a5a5a5a5a5a5a;
+
+struct Free {
+  void operator()(std::uint64_t* memory) const { std::free(memory); }
+};
+
+// Whole pages, as memory that clients register, from an address that is a multiple of `alignment`.
+class Pages {
+ public:
+  explicit Pages(std::uint64_t values, std::uint64_t alignment = 4096)
+      : bytes_((values * sizeof(std::uint64_t) + alignment - 1) / alignment * alignment),
+        values_(static_cast<std::uint64_t*>(std::aligned_alloc(alignment, bytes_))) {
+    std::ranges::fill(all(), kUntouched);
+  }
+  std::span<std::uint64_t> all() const { return {values_.get(), bytes_ / sizeof(std::uint64_t)}; }
+
+ private:
+  const std::uint64_t bytes_;
+  const std::unique_ptr<std::uint64_t, Free> values_;
+};
+
+class SegmentResultsTest : public testing::Test {
+ protected:
+  SegmentResultsTest() {
+    ReductionSpec spec;
+    spec.operators = {"max", "argmax"};  // three columns
+    spec.element_type = ElementType::kInt32;
+    reduction_.emplace(ReductionPlan::Create(spec).value());
+  }
+
+  // Reduces segments of three elements, whose results go to columns of `stride` values that begin after one
+  // value of the pages, and compares them with what the slot returns without columns.
+  void ExpectSame(Slot& slot, std::uint64_t segments, std::uint64_t stride, const Pages& pages) {
+    Random random(segments);
+    const std::vector<std::byte> data =
+        RandomElements(ElementType::kInt32, 3 * segments, Flavour::kExtreme, random);
+    SegmentCut cut = {.segment_count = segments, .length = 3};
+    const auto reduce = [&] {
+      std::ranges::copy(data, slot.staging().begin());
+      EXPECT_TRUE(slot.StartSegments(*reduction_, cut).ok());
+      return slot.WaitSegments();
+    };
+    const absl::StatusOr<SegmentsResult> returned = reduce();
+    ASSERT_TRUE(returned.ok()) << returned.status();
+    const std::vector<std::uint64_t> expected(returned->values.begin(), returned->values.end());
+    ASSERT_EQ(expected.size(), 3 * segments);
+
+    const std::span<std::uint64_t> memory = pages.all();
+    cut.results = {.values = memory.data() + 1, .stride = stride};
+    const absl::StatusOr<SegmentsResult> written = reduce();
+    ASSERT_TRUE(written.ok()) << written.status();
+    std::vector<std::uint64_t> in_memory(memory.size(), kUntouched);
+    if (written->values.empty()) {
+      for (std::uint64_t column = 0; column < 3; ++column) {
+        std::copy_n(expected.begin() + static_cast<std::ptrdiff_t>(column * segments), segments,
+                    in_memory.begin() + static_cast<std::ptrdiff_t>(1 + column * stride));
+      }
+    } else {
+      EXPECT_TRUE(std::ranges::equal(written->values, expected));
+    }
+    EXPECT_TRUE(std::ranges::equal(memory, in_memory));
+    std::ranges::fill(memory, kUntouched);
+  }
+
+  std::optional<ReductionPlan> reduction_;
+};
+
+TEST_F(SegmentResultsTest, AreTheSameInRegisteredMemory) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  Slot& slot = *backend->slots().front();
+  // Few, that a GPU's kernels write to the host themselves, and as many as a start may have.
+  const std::uint64_t most = std::min(slot.SegmentCapacity(*reduction_), slot.staging().size() / 12);
+  for (const std::uint64_t segments : {std::uint64_t{1}, std::uint64_t{100}, most}) {
+    SCOPED_TRACE(segments);
+    const std::uint64_t stride = segments + 5;
+    const Pages pages(3 * stride + 1);
+    const auto registered = backend->Register(std::as_bytes(pages.all()), /*is_written=*/true);
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(slot, segments, stride, pages));
+  }
+}
+
+// Memory is registered with a GPU in parts, at whose ends a copy must end, too. They lie at multiples of the
+// largest number here (kRegistrationBytes in kernels/cuda/tuning.h).
+TEST_F(SegmentResultsTest, ReachOverTheEndOfAPart) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr || SmallScale()) return;
+  Slot& slot = *backend->slots().front();
+  const std::uint64_t most = std::min(slot.SegmentCapacity(*reduction_), slot.staging().size() / 12);
+  constexpr std::uint64_t kPartBytes = std::uint64_t{64} << 20;
+  constexpr std::uint64_t kPart = kPartBytes / sizeof(std::uint64_t);
+  const Pages pages(2 * kPart + 2 * most, kPartBytes);
+  const auto registered = backend->Register(std::as_bytes(pages.all()), /*is_written=*/true);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  // The second column begins half a column before the end of a part.
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(slot, most, kPart - 1 - most / 2, pages));
+}
+
+// If the system has refused to register it, a GPU's driver copies through buffers of its own.
+TEST_F(SegmentResultsTest, AreTheSameInMemoryThatIsNotRegistered) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  Slot& slot = *backend->slots().front();
+  const std::uint64_t most = std::min(slot.SegmentCapacity(*reduction_), slot.staging().size() / 12);
+  const Pages pages(3 * most + 1);
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(slot, most, most, pages));
+}
+
+// If a device reduces an array in place, there may be more of them.
+TEST_F(SegmentResultsTest, OfAnArrayInPlace) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  Slot& slot = *backend->slots().front();
+  const std::uint64_t staged = slot.staging().size() / sizeof(std::int32_t);
+  const auto kept = backend->Allocate(0, slot.staging().size());
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  Random random(5);
+  const std::vector<std::byte> data = RandomElements(ElementType::kInt32, staged, Flavour::kExtreme, random);
+  std::ranges::copy(data, slot.staging().begin());
+  ASSERT_TRUE(slot.StartStore(**kept, 0, data.size()).ok());
+  ASSERT_TRUE(slot.Wait().ok());
+  const std::uint64_t most = slot.SegmentCapacityFrom(*reduction_, **kept, 0);
+  EXPECT_GE(most, slot.SegmentCapacity(*reduction_));
+  const std::uint64_t segments = std::min(most, staged);
+  const Pages pages(3 * segments);
+  const auto registered = backend->Register(std::as_bytes(pages.all()), /*is_written=*/true);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  const std::span<std::uint64_t> memory = pages.all();
+  const SegmentCut cut = {
+      .segment_count = segments, .length = 1, .results = {.values = memory.data(), .stride = segments}};
+  ASSERT_TRUE(slot.StartSegmentsFrom(*reduction_, cut, **kept, 0).ok());
+  const absl::StatusOr<SegmentsResult> result = slot.WaitSegments();
+  ASSERT_TRUE(result.ok()) << result.status();
+  if (result->values.empty()) {
+    std::vector<std::int32_t> elements(segments);
+    std::memcpy(elements.data(), data.data(), segments * sizeof(std::int32_t));
+    for (std::uint64_t i = 0; i < segments; ++i) {
+      ASSERT_EQ(memory[i], static_cast<std::uint64_t>(std::int64_t{elements[i]})) << i;
+      ASSERT_EQ(memory[segments + i], static_cast<std::uint64_t>(std::int64_t{elements[i]})) << i;
+      ASSERT_EQ(memory[2 * segments + i], 0u) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::kernels
