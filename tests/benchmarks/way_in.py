@@ -94,16 +94,22 @@ def cases_in_place(transport: str, bytes_: int, on_gpu: bool) -> list:
     """Arrays that need no transfer, except the last. The calls about them use the transport; the memory
     itself is named over the memory socket, which is a Unix socket."""
     def case(name: str, source: str, size: int, *arguments: str) -> Case:
+        needs_socket = source != "resident" or "--shared_results" in arguments
         return Case(name, transport, ("--source", source, "--bytes", str(size), "--memory_bytes", str(size),
-                                      *arguments), baseline=False, socket=source != "resident",
+                                      *arguments), baseline=False, socket=needs_socket,
                     weight=_IN_PLACE_WEIGHT if on_gpu and source != "memory" else 1)
 
     sizes = (bytes_, _IN_PLACE_BYTES) if on_gpu else (bytes_,)
     cases = [case("memory", "memory", bytes_)]
     if on_gpu:
         cases += [case(source, source, size) for source in ("ipc", "resident") for size in sizes]
-    cases += [case(f"rows_of_{row >> 10}_kib", "resident", size, "--segment_length", str(row // 4))
-              for size in sizes for row in _ROW_BYTES]
+    def rows(suffix: str, size: int, *arguments: str) -> list:
+        return [case(f"rows_of_{row >> 10}_kib{suffix}", "resident", size, "--segment_length", str(row // 4),
+                     *arguments) for row in _ROW_BYTES]
+
+    for size in sizes:
+        cases += rows("", size)
+    cases += rows("_to_memory", sizes[-1], "--shared_results")
     return cases + [Case("rows_streamed", transport, ("--bytes", str(bytes_), "--segment_length", "256"),
                          baseline=False)]
 

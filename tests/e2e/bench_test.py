@@ -125,6 +125,15 @@ class BenchTest(TestCase):
             self.assert_consistent(line)
             self.assertEqual((line["segment_length"], line["source"]), (50, source))
 
+    def test_results_of_segments_that_are_not_sent(self):
+        for source in ("memory", "resident"):
+            line, = bench("--server", os.environ["WARPFOLD_SERVER"],
+                          "--server_flags", f"--device={DEVICE}", "--source", source, "--bytes", "200000",
+                          "--segment_length", "50", "--shared_results", "--op", "sum,argmax")
+            self.assert_consistent(line)
+            self.assertEqual((line["segment_length"], line["source"]), (50, source))
+            self.assertIs(line["shared_results"], True)
+
     def test_sinks_over_a_unix_socket(self):
         with Server(listen=f"unix:{self.folder}/socket") as server:
             lines = bench("--target", server.address, "--baseline", "--bytes", "1000000")

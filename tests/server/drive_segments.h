@@ -110,6 +110,9 @@ inline v1::ReduceSegmentsHeader SegmentsHeader(std::vector<v1::Operator> operato
 // Puts responses together, and says what is wrong with them.
 class SegmentReader {
  public:
+  // Without values, which are elsewhere, rows are empty.
+  explicit SegmentReader(bool has_values = true) : has_values_(has_values) {}
+
   // False if this response may not come now, or contradicts itself.
   bool Add(const std::string& bytes) {
     v1::ReduceSegmentsResponse response;
@@ -134,7 +137,7 @@ class SegmentReader {
 
  private:
   bool AddResults(const v1::SegmentResults& results) {
-    const std::size_t columns = layout_->columns_size();
+    const std::size_t columns = has_values_ ? layout_->columns_size() : 0;
     const std::uint64_t count = results.segment_count();
     if (results.first_segment() != rows_.rows.size() || count == 0) return false;
     if (results.values().size() != columns * count * 8 || results.values().size() > 512 << 10) return false;
@@ -154,6 +157,7 @@ class SegmentReader {
     return true;
   }
 
+  bool has_values_;
   std::optional<v1::SegmentLayout> layout_;
   std::optional<v1::SegmentSummary> summary_;
   SegmentRows rows_;

@@ -46,6 +46,8 @@ class FakeBehaviour {
   std::atomic<std::size_t> pieces = 0;   // the pieces of all these
   std::atomic<int> starts_across = 0;    // the starts on parts of several memories
   std::uint64_t segment_capacity = 100;  // of one start
+  // Whether slots write results of segments to where the caller wants them, instead of returning them.
+  std::atomic<bool> writes_results = false;
   std::atomic<int> waits = 0;
   std::atomic<int> notices = 0;             // those that were requested
   std::atomic<std::uint64_t> elements = 0;  // of all starts
@@ -224,6 +226,10 @@ class FakeSlot : public kernels::Slot {
   std::uint64_t SegmentCapacity(const kernels::ReductionPlan&) const override {
     return behaviour_.segment_capacity;
   }
+  std::uint64_t SegmentCapacityFrom(const kernels::ReductionPlan&, const kernels::Memory&,
+                                    std::uint64_t) const override {
+    return 2 * behaviour_.segment_capacity;
+  }
   absl::Status StartSegments(const kernels::ReductionPlan& reduction,
                              const kernels::SegmentCut& cut) override {
     if (cut.ElementCount() * reduction.element_bytes() > staging_.size()) ++behaviour_.misuses;
@@ -242,7 +248,8 @@ class FakeSlot : public kernels::Slot {
       ++behaviour_.misuses;
     }
     if (absl::Status status = CheckDevice(memory); !status.ok()) return status;
-    return BeginSegments(reduction, cut, memory.data() + byte_offset);
+    const bool has_room = cut.results.values != nullptr && cut.lengths.empty();
+    return BeginSegments(reduction, cut, memory.data() + byte_offset, {}, has_room ? 2 : 1);
   }
 
   absl::StatusOr<kernels::SegmentsResult> WaitSegments() override {
@@ -268,7 +275,15 @@ class FakeSlot : public kernels::Slot {
         result.errors.push_back({segment, error.op, error.error});
       }
     }
-    result.values = values_;
+    const kernels::ResultColumns& to = work.cut->results;
+    if (to.values == nullptr || !behaviour_.writes_results) {
+      result.values = values_;
+      return result;
+    }
+    for (std::size_t column = 0; column < layout.columns().size(); ++column) {
+      std::copy_n(values_.begin() + static_cast<std::ptrdiff_t>(column * result.segment_count),
+                  result.segment_count, to.values + column * to.stride);
+    }
     return result;
   }
 
@@ -344,8 +359,11 @@ class FakeSlot : public kernels::Slot {
   }
 
   absl::Status BeginSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
-                             const std::byte* from, std::vector<kernels::HostPiece> pieces = {}) {
-    if (cut.segment_count == 0 || cut.segment_count > SegmentCapacity(reduction)) ++behaviour_.misuses;
+                             const std::byte* from, std::vector<kernels::HostPiece> pieces = {},
+                             std::uint64_t capacities = 1) {
+    if (cut.segment_count == 0 || cut.segment_count > capacities * SegmentCapacity(reduction)) {
+      ++behaviour_.misuses;
+    }
     return Begin({reduction, 0, cut.ElementCount(), from, nullptr, cut, std::move(pieces)});
   }
 

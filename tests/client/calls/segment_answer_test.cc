@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "client/calls/segment_stream.h"
@@ -74,7 +75,8 @@ struct Heard {
 };
 
 // What a client gets from these responses to a request of 5 segments and 10 elements.
-Heard Hear(const std::vector<Response>& responses) {
+Heard Hear(const std::vector<Response>& responses,
+           const std::optional<ResultsReference>& results = std::nullopt) {
   Heard heard;
   const v1::ReductionSpec spec = Spec();
   const SegmentVisitor visitor = [&](const SegmentResults& results) {
@@ -82,7 +84,7 @@ Heard Hear(const std::vector<Response>& responses) {
     heard.segments += results.segment_count;
     heard.failures.insert(heard.failures.end(), results.failures.begin(), results.failures.end());
   };
-  const SegmentCut cut = {.length = 2};
+  const SegmentCut cut = {.length = 2, .results = results};
   SegmentAnswer answer(spec, visitor, 10, cut);
   for (const Response& response : responses) {
     heard.status = answer.Add(Serialize(response));
@@ -96,6 +98,20 @@ TEST(SegmentAnswerTest, AWholeAnswer) {
   const Heard heard = Hear({Layout(), Results(0, 3), Results(3, 2), Summary(5, 10)});
   EXPECT_TRUE(heard.status.ok()) << heard.status;
   EXPECT_EQ(heard.segments, 5u);
+}
+
+// Values that go to memory do not come, and others do.
+TEST(SegmentAnswerTest, ValuesThatAreElsewhere) {
+  Response without = Failing(Results(0, 5), 3, 0);
+  without.mutable_results()->clear_values();
+  Response summary = Summary(5, 10);
+  summary.mutable_summary()->set_error_count(1);
+  const Heard heard = Hear({Layout(), without, summary}, ResultsReference{"token"});
+  EXPECT_TRUE(heard.status.ok()) << heard.status;
+  EXPECT_EQ(heard.segments, 5u);
+  EXPECT_EQ(heard.failures.size(), 1u);
+  EXPECT_TRUE(absl::IsInternal(Hear({Layout(), Results(0, 5)}, ResultsReference{"token"}).status));
+  EXPECT_TRUE(absl::IsInternal(Hear({Layout(), without}).status));
 }
 
 TEST(SegmentAnswerTest, TheColumnsAreToldBeforeTheFirstResults) {

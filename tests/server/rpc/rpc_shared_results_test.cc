@@ -115,19 +115,22 @@ TEST_F(SharedResultsTest, HaveTheBitsOfThoseThatAreSent) {
   const auto registered = connection_->Allocate(values_.size() * 4);
   ASSERT_TRUE(registered.ok()) << registered.status();
   std::memcpy(registered->data().data(), values_.data(), values_.size() * 4);
-  for (const SegmentCut& cut : {SegmentCut{.lengths = lengths}, SegmentCut{.length = 4},
-                                SegmentCut{.length = 20'000}, SegmentCut{.length = 60'000}}) {
-    SCOPED_TRACE(cut.length);
-    for (const std::size_t chunk_bytes : {0, 4096}) {
-      ExpectSame(cut, [&](const SegmentCut& of, const SegmentVisitor& visitor) {
-        return client_.ReduceSegmentsOf(kSpec, ElementType::kInt32, std::as_bytes(std::span(values_)), of,
-                                        visitor, {.chunk_bytes = chunk_bytes});
-      });
-    }
-    for (const std::string& token : {kept->token, registered->token()}) {
-      ExpectSame(cut, [&](const SegmentCut& of, const SegmentVisitor& visitor) {
-        return client_.ReduceSegmentsReference(kSpec, ElementType::kInt32, {token, 0, 60'000}, of, visitor);
-      });
+  for (const bool device_writes : {false, true}) {
+    backend_.behaviour.writes_results = device_writes;
+    for (const SegmentCut& cut : {SegmentCut{.lengths = lengths}, SegmentCut{.length = 4},
+                                  SegmentCut{.length = 20'000}, SegmentCut{.length = 60'000}}) {
+      SCOPED_TRACE(cut.length);
+      for (const std::size_t chunk_bytes : {0, 4096}) {
+        ExpectSame(cut, [&](const SegmentCut& of, const SegmentVisitor& visitor) {
+          return client_.ReduceSegmentsOf(kSpec, ElementType::kInt32, std::as_bytes(std::span(values_)), of,
+                                          visitor, {.chunk_bytes = chunk_bytes});
+        });
+      }
+      for (const std::string& token : {kept->token, registered->token()}) {
+        ExpectSame(cut, [&](const SegmentCut& of, const SegmentVisitor& visitor) {
+          return client_.ReduceSegmentsReference(kSpec, ElementType::kInt32, {token, 0, 60'000}, of, visitor);
+        });
+      }
     }
   }
   ExpectUnharmed();

@@ -61,7 +61,8 @@ class SimulatedClient : private Transport {
         expects_admission_(script_.lines.size() % 2 == 0),
         idle_limit_(script_.kind == Admission::Kind::kCheck || script_.kind == Admission::Kind::kWatch
                         ? std::min(shard.service().limits.call.idle, kCheckIdle)
-                        : shard.service().limits.call.idle) {}
+                        : shard.service().limits.call.idle),
+        reader_(!script_.has_columns) {}
 
   // Events, and when there can be one.
   bool begun() const { return begun_; }
@@ -124,6 +125,7 @@ class SimulatedClient : private Transport {
   void TakePart(const std::string& message);
   void TakeReflection(const std::string& message);
   void GiveUpPlace() { --ledger_.Count(script_.peer, script_.kind); }
+  std::vector<std::vector<std::uint64_t>> RowsOf(const SegmentReader& reader) const;
   void JudgeResult(const std::string& response);
   void JudgeError(const absl::Status& status) const;
   // A message may outlast the read that follows it only if a slot may be started on it.

@@ -77,6 +77,10 @@ class World::WatchedSlot : public kernels::Slot {
   std::uint64_t SegmentCapacity(const kernels::ReductionPlan& reduction) const override {
     return slot_.SegmentCapacity(reduction);
   }
+  std::uint64_t SegmentCapacityFrom(const kernels::ReductionPlan& reduction, const kernels::Memory& memory,
+                                    std::uint64_t byte_offset) const override {
+    return slot_.SegmentCapacityFrom(reduction, memory, byte_offset);
+  }
   absl::Status StartSegments(const kernels::ReductionPlan& reduction,
                              const kernels::SegmentCut& cut) override {
     return Watch(reduction, [&] { return slot_.StartSegments(reduction, cut); });
@@ -152,6 +156,7 @@ void World::MakeOneFarAhead() {
 void World::MakeShards() {
   backend_.behaviour.SetBlocked(true);
   backend_.behaviour.ends_in_start = OneIn(random_, 2);
+  backend_.behaviour.writes_results = OneIn(random_, 2);
   const auto devices = static_cast<std::size_t>(devices_);
   const std::size_t count = std::min<std::size_t>(backend_.slots().size() / devices, 1 + Below(random_, 2));
   std::vector<std::vector<kernels::Slot*>> shares(count);
@@ -183,7 +188,7 @@ void World::FillPlaces() {
 }
 
 void World::MakeClients() {
-  const std::size_t count = 1 + Below(random_, 8);
+  const std::size_t count = 1 + Below(random_, kMaxClients);
   const KeptArrays kept = MakeArrays();
   for (std::size_t i = 0; i < count; ++i) {
     Shard& shard = *shards_[Below(random_, shards_.size())].shard;
@@ -204,10 +209,18 @@ KeptArrays World::MakeArrays() {
         token, {.owner = "an owner", .bytes = {reinterpret_cast<const char*>(data.data()), data.size()}});
     return token;
   };
+  // The same memory for all worlds: each script fills what it uses.
+  static auto* const results = new std::vector<std::uint64_t>(kMaxClients * std::size_t{8'192});
+  auto memory =
+      std::make_shared<const FakeMemory>(std::as_bytes(std::span(*results)), /*host_can_read=*/true);
+  auto named =
+      std::make_shared<const NamedMemory>(std::move(memory), std::as_writable_bytes(std::span(*results)));
   return {.ints = KeepArray(random_, backend_, service_.memories, ArrayData(false)),
           .floats = KeepArray(random_, backend_, service_.memories, ArrayData(true)),
           .resident_ints = put(kernels::ElementType::kInt32, ArrayData(false)),
-          .resident_floats = put(kernels::ElementType::kFloat32, ArrayData(true))};
+          .resident_floats = put(kernels::ElementType::kFloat32, ArrayData(true)),
+          .results = service_.memories.Add(std::move(named)),
+          .results_memory = *results};
 }
 
 }  // namespace warpfold::server

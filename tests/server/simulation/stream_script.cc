@@ -204,8 +204,23 @@ Script KeptScript(Random& random, std::uint64_t identity, const KeptArrays& kept
   return script;
 }
 
+// Has the values written to the client's part of the memory, if they fit.
+void WantColumns(std::uint64_t identity, const KeptArrays& kept, std::size_t columns, SegmentedArray& array,
+                 Script& script) {
+  const std::size_t part = kept.results_memory.size() / kMaxClients;
+  const std::size_t count = columns * array.lengths.size();
+  if (count > part) return;
+  const std::span<std::uint64_t> memory = kept.results_memory.subspan(identity * part, count);
+  std::ranges::fill(memory, 0xabababab);
+  array.header.set_expected_segment_count(array.lengths.size());
+  array.header.mutable_results_reference()->set_token(kept.results);
+  array.header.mutable_results_reference()->set_byte_offset(identity * part * sizeof(std::uint64_t));
+  script.columns = memory;
+  script.has_columns = true;
+}
+
 // Some are longer than a slot, some are empty; they come in pieces, of which none is taken or many are.
-Script SegmentsScript(Random& random, std::uint64_t identity) {
+Script SegmentsScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
   Script script;
   script.method = "/warpfold.v1.SegmentService/ReduceSegments";
   const bool floats = OneIn(random, 2);
@@ -227,9 +242,12 @@ Script SegmentsScript(Random& random, std::uint64_t identity) {
   std::vector<std::size_t> cuts(Below(random, 5));
   for (std::size_t& cut : cuts) cut = Below(random, data.size() + 1);
   std::sort(cuts.begin(), cuts.end());
+  script.rows = array.Expected().rows;
+  if (!script.rows.empty() && OneIn(random, 2)) {
+    WantColumns(identity, kept, script.rows.front().size(), array, script);
+  }
   std::vector<v1::ReduceSegmentsRequest> requests =
       array.Requests(cuts, std::max<std::size_t>(array.lengths.size() / 4, 1));
-  script.rows = array.Expected().rows;
   const std::size_t fault = Below(random, 8);
   if (fault == 0) {
     v1::SegmentsCommit& commit = *requests.back().mutable_commit();
@@ -334,7 +352,7 @@ Script RandomScript(Random& random, std::uint64_t identity, const KeptArrays& ke
   const std::size_t method = Below(random, 14);
   Script script = method < 3    ? ReduceScript(random, identity)
                   : method < 4  ? KeptScript(random, identity, kept)
-                  : method < 6  ? SegmentsScript(random, identity)
+                  : method < 6  ? SegmentsScript(random, identity, kept)
                   : method < 8  ? ArrayScript(random, identity)
                   : method < 9  ? MergeScript(random)
                   : method < 10 ? SmallScript(random)

@@ -57,6 +57,9 @@ struct Script {
   // For segments: the rows of the result, and the number of messages (of reflection, too) after which the
   // client takes no more.
   std::vector<std::vector<std::uint64_t>> rows;
+  // Where their values go if not into messages, column after column.
+  std::span<const std::uint64_t> columns;
+  bool has_columns = false;
   std::size_t takes = ~std::size_t{0};
   bool takes_answer = true;
   // The result: a v1::Reduction, without the parts that depend on the device. Empty for calls that are not
@@ -81,7 +84,12 @@ struct KeptArrays {
   std::string floats;
   std::string resident_ints;  // likewise, but DeleteArray may end them
   std::string resident_floats;
+  // Memory of the host for results of segments: each client has an equal part of it.
+  std::string results;
+  std::span<std::uint64_t> results_memory;
 };
+
+inline constexpr std::size_t kMaxClients = 8;
 
 // The data that scripts reduce all or the beginning of.
 std::span<const std::byte> ArrayData(bool floats);
