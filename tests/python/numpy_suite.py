@@ -44,7 +44,7 @@ FUNCTIONS = {
     "nanvar": ("var", _NAN),
     "nanstd": ("std", _NAN)
 }
-_OPTIONS = ("axis", "keepdims", "ddof", "correction")
+_OPTIONS = ("axis", "keepdims", "ddof", "correction", "out")
 # Those among them that have dtype=, as the result's type.
 _WITH_DTYPE = ("sum", "prod", "nansum", "nanprod")
 
@@ -103,6 +103,7 @@ def through(client, name, original):
             counts["by the server"] += 1
             counts["by the server with axis="] += "axis" in options
             counts["by the server with dtype="] += "dtype" in options
+            counts["by the server with out="] += "out" in options
             return value
         counts[rule] += 1
         return original(*args, **kwargs)

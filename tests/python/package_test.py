@@ -15,12 +15,14 @@ import sys
 import pytest
 
 import warpfold
+from conftest import Server
 from warpfold import aio
 from warpfold.calls import CallOptions, CommonOptions
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _SOURCE = _ROOT / "client/python"
 _ADDRESS = "127.0.0.1:50051"
+_SOCKET = "/run/warpfold/memory"
 
 
 def run(*command):
@@ -198,8 +200,14 @@ def test_what_is_said_of_the_package():
     assert licences["robin_map.txt"].endswith("SOFTWARE.\n") and "*" not in licences["robin_map.txt"]
 
 
+@pytest.fixture(scope="module")
+def near(path):
+    with Server(f"--memory_socket={path}", "--resident_bytes=1048576") as server:
+        yield server
+
+
 @pytest.mark.parametrize("page", ["README.md", "client/python/README.md", "docs/python.md"])
-def test_what_pages_show(page, server):
+def test_what_pages_show(page, near, path):
     blocks = re.findall(r"```python\n(.*?)```", (_ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     shown = [block for block in blocks if "warpfold.connect" in block or "aio.connect" in block]
     if importlib.util.find_spec("ray") is None:  # it has 70 MB, which no other test needs
@@ -208,7 +216,7 @@ def test_what_pages_show(page, server):
     for block in shown:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(block.replace(_ADDRESS, server.address), page, "exec"), {})
+            exec(compile(block.replace(_ADDRESS, near.address).replace(_SOCKET, path), page, "exec"), {})
         expected = [line.partition("  # ")[2] for line in block.splitlines() if "print(" in line]
         for line, wanted in zip(printed.getvalue().splitlines(), expected, strict=True):
             assert line == wanted

@@ -31,12 +31,13 @@ MemoryConnection Connect(const std::string& path, const CallOptions& settings, c
   return Call(watch, [&] { return MemoryConnection::Open(path, options); });
 }
 
+// The server may also write results there, since any array in it can be an `out`.
 std::shared_ptr<SharedMemory> Allocate(const MemoryConnection& connection, std::uint64_t byte_count,
                                        const CallOptions& settings, const std::stop_source* stop) {
   Watch watch{nb::none()};
   const CallOptions options = OptionsOf(settings, stop, watch);
   return MakeProcessBound<SharedMemory>(
-      Call(watch, [&] { return connection.Allocate(byte_count, options); }));
+      Call(watch, [&] { return connection.AllocateForResults(byte_count, options); }));
 }
 
 std::shared_ptr<RegisteredMemory> RegisterGpu(const MemoryConnection& connection, const nb::bytes& handle,

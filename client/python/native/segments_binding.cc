@@ -1,12 +1,16 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/python/native/bindings.h"
@@ -20,15 +24,24 @@ namespace warpfold::python {
 namespace nb = nanobind;
 namespace {
 
+std::string StringOf(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+// Where the server writes values, if not into messages: a token, and a byte offset.
+using Place = std::optional<std::pair<nb::bytes, std::uint64_t>>;
+
 // Cuts into `count` segments of `length` elements each. If the length is 0, it lists the lengths one by one.
 class EvenCut {
  public:
-  EvenCut(std::uint64_t length, std::uint64_t count) : length_(length), lengths_(length == 0 ? count : 0) {}
-  SegmentCut cut() const { return {.length = length_, .lengths = lengths_}; }
+  EvenCut(std::uint64_t length, std::uint64_t count, const Place& place)
+      : length_(length), lengths_(length == 0 ? count : 0) {
+    if (place.has_value()) results_ = ResultsReference{StringOf(place->first), place->second};
+  }
+  SegmentCut cut() const { return {.length = length_, .lengths = lengths_, .results = results_}; }
 
  private:
   const std::uint64_t length_;
   const std::vector<std::uint64_t> lengths_;
+  std::optional<ResultsReference> results_;
 };
 
 // The view with its dimensions in this order.
@@ -68,7 +81,17 @@ const char* NameOf(SegmentColumn::Kind kind) {
   }
 }
 
-// Kinds and bits of the columns of the only operator. Raises the error of the first segment that has one.
+// The kinds of the columns of the only operator.
+std::vector<std::string> ColumnKinds(const Task& task) {
+  const absl::StatusOr<std::vector<SegmentColumn>> columns = SegmentColumnsOf(task.spec, task.type);
+  if (!columns.ok()) Raise(columns.status());
+  std::vector<std::string> kinds;
+  for (const SegmentColumn& column : *columns) kinds.emplace_back(NameOf(column.kind));
+  return kinds;
+}
+
+// Kinds and bits of the columns of the only operator; no bits if the server has written them. Raises the
+// error of the first segment that has one.
 nb::list Bits(const SegmentTable& table) {
   if (!table.failures.empty()) {
     const SegmentFailure& first = table.failures.front();
@@ -88,13 +111,13 @@ nb::list Bits(const SegmentTable& table) {
 }
 
 nb::list ReduceSegments(Client& client, const View& view, const std::vector<std::size_t>& order,
-                        std::uint64_t length, std::uint64_t count, const Task& task,
+                        std::uint64_t length, std::uint64_t count, const Place& place, const Task& task,
                         const CallOptions& settings, const nb::object& progress,
                         const std::stop_source* stop) {
   Watch watch(progress);
   watch.Protect(view);
   const CallOptions options = OptionsOf(settings, stop, watch);
-  const EvenCut cut(length, count);
+  const EvenCut cut(length, count, place);
   const Layout layout = Permuted(view.layout(), order);
   return Bits(Call(watch, [&] {
     return Client::CollectSegments([&](const SegmentVisitor& visitor) {
@@ -104,12 +127,13 @@ nb::list ReduceSegments(Client& client, const View& view, const std::vector<std:
 }
 
 nb::list ReduceSegmentsReference(Client& client, const nb::bytes& token, std::uint64_t byte_offset,
-                                 std::uint64_t length, std::uint64_t count, const Task& task,
-                                 const CallOptions& settings, const std::stop_source* stop) {
+                                 std::uint64_t length, std::uint64_t count, const Place& place,
+                                 const Task& task, const CallOptions& settings,
+                                 const std::stop_source* stop) {
   Watch watch{nb::none()};
   const CallOptions options = OptionsOf(settings, stop, watch);
-  const EvenCut cut(length, count);
-  const ArrayReference reference = {std::string(token.c_str(), token.size()), byte_offset, length * count};
+  const EvenCut cut(length, count, place);
+  const ArrayReference reference = {StringOf(token), byte_offset, length * count};
   return Bits(Call(watch, [&] {
     return Client::CollectSegments([&](const SegmentVisitor& visitor) {
       return client.ReduceSegmentsReference(task.spec, task.type, reference, cut.cut(), visitor, options);
@@ -120,11 +144,11 @@ nb::list ReduceSegmentsReference(Client& client, const nb::bytes& token, std::ui
 }  // namespace
 
 void BindSegments(nb::class_<Client>& client) {
-  client
-      .def("reduce_segments", &ReduceSegments, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-           nb::arg(), nb::arg().none(), nb::arg().none())
+  client.def_static("column_kinds", &ColumnKinds)
+      .def("reduce_segments", &ReduceSegments, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
+           nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none())
       .def("reduce_segments_reference", &ReduceSegmentsReference, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-           nb::arg(), nb::arg(), nb::arg().none());
+           nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none());
 }
 
 }  // namespace warpfold::python

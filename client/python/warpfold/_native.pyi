@@ -16,6 +16,8 @@ Array = tuple[bytes, int, str, str, tuple[int, int] | None, int, int, float, flo
 
 # Of one operator over segments: the type and the bytes of 8-byte values, one for each segment.
 Columns = list[tuple[str, bytes]]
+# Where the server writes these values instead, if it does: the token of SharedMemory, and a byte offset.
+Place = tuple[bytes, int] | None
 # First and number of elements, and bytes: see client/partial_state.h.
 State = tuple[int, int, bytes]
 
@@ -73,11 +75,14 @@ class Client:
     def reduce_reference(self, token: bytes, byte_offset: int, scalar_count: int, task: Task,
                          settings: Settings, progress: Callable[[int], object] | None, stop: Stop | None,
                          /) -> Answer: ...
-    def reduce_segments(self, view: View, order: list[int], length: int, count: int, task: Task,
+    @staticmethod
+    def column_kinds(task: Task, /) -> list[str]:
+        """The types that Columns of this task have."""
+    def reduce_segments(self, view: View, order: list[int], length: int, count: int, place: Place, task: Task,
                         settings: Settings, progress: Callable[[int], object] | None, stop: Stop | None,
                         /) -> Columns: ...
-    def reduce_segments_reference(self, token: bytes, byte_offset: int, length: int, count: int, task: Task,
-                                  settings: Settings, stop: Stop | None, /) -> Columns: ...
+    def reduce_segments_reference(self, token: bytes, byte_offset: int, length: int, count: int, place: Place,
+                                  task: Task, settings: Settings, stop: Stop | None, /) -> Columns: ...
     def reduce_part(self, views: list[View], first_element: int, task: Task, settings: Settings,
                     progress: Callable[[int], object] | None, stop: Stop | None, /) -> State: ...
     def merge(self, states: list[State], task: Task, settings: Settings, stop: Stop | None, /) -> Answer: ...
@@ -100,7 +105,7 @@ class Writer:
         """Ends the call unless it was committed; nothing may follow."""
 
 class SharedMemory:
-    """Memory that the server has mapped, until this is gone."""
+    """Memory that the server has mapped, until this is gone. It may write results there."""
 
     token: bytes
     address: int

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import operator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from warpfold import _native
-from warpfold.arrays import Elements, view_of
+from warpfold.arrays import Elements, Reference, view_of
 from warpfold.calls import Call, next_piece, run
 from warpfold.element_types import element_bytes
 from warpfold.errors import InvalidArgumentError, NotFoundError
@@ -97,19 +98,21 @@ def _axis_named(axis: SupportsIndex) -> int:
     return operator.index(axis)
 
 
-def run_along(operator_name: str, call: Call, cut: Cut, client: _native.Client, stop: Stop | None = None) \
-        -> numpy.ndarray[Any, Any]:
-    """Blocks until the values are there, one for each segment, as warpfold.calls.run."""
+def run_along(operator_name: str, call: Call, cut: Cut, client: _native.Client, stop: Stop | None = None,
+              place: Reference | None = None) -> numpy.ndarray[Any, Any] | None:
+    """Blocks until the values are there, one for each segment, as warpfold.calls.run. None if the server has
+    written them to `place`."""
     if call.progress is None:
-        return _ask(operator_name, call, cut, client, None, stop)
+        return _ask(operator_name, call, cut, client, None, stop, place)
     with Meter(call.progress, call.elements.bytes_to_send) as meter:
-        values = _ask(operator_name, call, cut, client, meter.tell, stop)
+        values = _ask(operator_name, call, cut, client, meter.tell, stop, place)
         meter.finish()
     return values
 
 
 def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
-         progress: Callable[[int], object] | None, stop: Stop | None) -> numpy.ndarray[Any, Any]:
+         progress: Callable[[int], object] | None, stop: Stop | None, place: Reference | None) \
+        -> numpy.ndarray[Any, Any] | None:
     elements = call.elements
     is_in_place = cut.order() == list(range(len(cut.dimensions)))
     if not is_in_place and elements.view is None:
@@ -117,9 +120,9 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
     reference = elements.reference
     if reference is not None and is_in_place:
         try:
-            return column_of(operator_name, client.reduce_segments_reference(
-                reference.token, reference.byte_offset, cut.length(), cut.count(), call.task,
-                call.settings.native(), stop), elements)
+            return _values(operator_name, elements, place, lambda to: client.reduce_segments_reference(
+                reference.token, reference.byte_offset, cut.length(), cut.count(), to, call.task,
+                call.settings.native(), stop))
         except NotFoundError:
             if elements.way == "resident":
                 raise
@@ -128,11 +131,23 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
     if elements.view is None:
         return _ask_part_by_part(operator_name, call, cut, client, progress, stop)
     try:
-        return column_of(operator_name, client.reduce_segments(
-            elements.view, cut.order_in_view(elements), cut.length(), cut.count(), call.task,
-            call.settings.native(), progress, stop), elements)
+        view = elements.view
+        return _values(operator_name, elements, place, lambda to: client.reduce_segments(
+            view, cut.order_in_view(elements), cut.length(), cut.count(), to, call.task,
+            call.settings.native(), progress, stop))
     finally:
         elements.check_mapping()  # whose error says more than that the system could not read
+
+
+def _values(operator_name: str, elements: Elements, place: Reference | None,
+            ask: Callable[[_native.Place], _native.Columns]) -> numpy.ndarray[Any, Any] | None:
+    """None if the server has written the values to `place`."""
+    if place is not None:
+        # A new server does not know that memory. Whether it knows the array shows when it is asked again.
+        with contextlib.suppress(NotFoundError):
+            ask((place.token, place.byte_offset))
+            return None
+    return column_of(operator_name, ask(None), elements)
 
 
 def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.Client,
@@ -163,7 +178,7 @@ def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.
             dimensions = list(range(len(piece.shape or ())))
             columns = client.reduce_segments(
                 view_of(piece, elements.type), dimensions, length, count // length if length else cut.count(),
-                call.task, call.settings.native(), progress and tell, stop)
+                None, call.task, call.settings.native(), progress and tell, stop)
             values.append(column_of(operator_name, columns, elements))
             length_sent = count
         sent += length_sent * element_bytes(elements.type)

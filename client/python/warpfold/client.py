@@ -136,15 +136,16 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
 
     def empty(self, shape: Shape, dtype: Any = "float64", *, timeout: float | None = None) \
             -> numpy.ndarray[Any, Any]:
-        """A new NumPy array of zeros in memory that the server reads in place.
+        """A new NumPy array of zeros in memory that the server reads in place, and can write results to.
 
         shape: a length, or a tuple of them.
         dtype: the name of an element type, or anything that NumPy converts to one; bfloat16 is that of
             ml_dtypes.
         timeout: seconds to wait for the server; then TimeoutError.
 
-        This client passes it, and contiguous parts of it, by reference (way "shared memory"). The memory is
-        released with the last array that lies in it. An array must not be written to while it is reduced.
+        This client passes it, and contiguous parts of it, by reference (way "shared memory"), also as `out`.
+        The memory is released with the last array that lies in it. An array must not be written to while it
+        is reduced.
         Raises UnavailableError if nobody listens at the memory socket, or the server has not responded for
         two minutes, and ResourceExhaustedError (TOO_MUCH_MEMORY) for more than the server allows, or this
         machine has, and if this client has 1,024 such arrays; to these the server counts the GPU memory that

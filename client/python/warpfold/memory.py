@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that a server on this machine reads itself, registered over its memory socket."""
+"""Memory that a server on this machine reads and writes itself, registered over its memory socket."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ _SKIPPED_S = 10.0
 # open it; if it had no place, for _SKIPPED_S. Refusals of at most _MOST_REFUSED allocations are remembered.
 _REFUSED_S = 60.0
 _MOST_REFUSED = 1024
+# The server writes results to multiples of their size, counted from where the memory begins, which is a page.
+_RESULT_BYTES = 8
 
 T = TypeVar("T")
 Shape = SupportsIndex | Sequence[SupportsIndex]
@@ -117,17 +119,30 @@ class Memory:
     def refer(self, elements: Elements) -> None:
         """Lets elements that lie in this memory be passed by reference."""
         view = elements.view
-        begins, known = self._shared
-        if view is None or view.nbytes == 0 or not begins:
-            return
-        at = bisect.bisect_right(begins, view.address) - 1
-        memory = known[at]() if at >= 0 else None
-        if memory is None or view.address + view.nbytes > memory.address + memory.nbytes:
+        memory = None if view is None else self._that_has(view.address, view.nbytes)
+        if view is None or memory is None:
             return
         offset = view.address - memory.address
         # A view may have the bytes of elements in one more dimension.
         elements.reference = Reference(memory.token, offset, math.prod(elements.shape or ()), memory)
         elements.way = "shared memory"
+
+    def place_of(self, array: numpy.ndarray[Any, Any]) -> Reference | None:
+        """Where the server can write all elements of this array; None if it cannot."""
+        address = array.__array_interface__["data"][0]
+        memory = self._that_has(address, array.nbytes) if array.flags.c_contiguous else None
+        if memory is None or address % _RESULT_BYTES != 0:
+            return None
+        return Reference(memory.token, address - memory.address, array.size, memory)
+
+    def _that_has(self, address: int, nbytes: int) -> _native.SharedMemory | None:
+        """The shared memory in which all of these bytes lie."""
+        begins, known = self._shared
+        at = bisect.bisect_right(begins, address) - 1
+        memory = known[at]() if at >= 0 and nbytes > 0 else None
+        if memory is None or address + nbytes > memory.address + memory.nbytes:
+            return None
+        return memory
 
     def of_gpu(self, array: Any, settings: Settings, stop: Stop | None) -> Elements | None:
         """An array in GPU memory, by reference; None if it has to be staged."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.arrays import Elements, comes_in_pieces, says_its_type
-from warpfold.axes import Axes, Axis, cut_along, run_along
+from warpfold.axes import Axes, Axis, Cut, cut_along, run_along
 from warpfold.calls import (
     Call,
     CallOptions,
@@ -34,6 +34,7 @@ from warpfold.calls import (
 from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
 from warpfold.options import flag, number, operators_of
+from warpfold.outputs import check_output, output_for
 from warpfold.results import Result, answer_type, beyond_64_bits, in_type, value_of
 from warpfold.stops import Stop
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     import numpy
 
     from warpfold.memory import Memory
+
+    Array = numpy.ndarray[Any, Any]
 
 V = TypeVar("V")  # a value, or an awaitable of one
 R = TypeVar("R")  # a Result, or an awaitable of one
@@ -51,8 +54,8 @@ A = TypeVar("A")
 class Methods(Generic[V, R]):
     """One method for each operator, and reduce for several at once.
 
-    Every method takes an array as its first argument. Those with NumPy's names take `axis` and `keepdims` as
-    well; the docstring of each says what it takes, returns and raises.
+    Every method takes an array as its first argument. Those with NumPy's names take `axis`, `keepdims` and
+    `out` as well; the docstring of each says what it takes, returns and raises.
     """
 
     _memory: Memory | None = None
@@ -85,8 +88,8 @@ class Methods(Generic[V, R]):
         result: R = self._perform(Work(settings, work), itself)
         return result
 
-    def sum(self, array: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False,
-            nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
+    def sum(self, array: Any, axis: Axis = None, *, dtype: Any = None, out: Array | None = None,
+            keepdims: bool = False, nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
             **options: Unpack[CommonOptions]) -> V:
         """The sum: exact for integers, as int64 or uint64; of floats in float64. 0 of an empty array.
 
@@ -94,32 +97,32 @@ class Methods(Generic[V, R]):
             must fit an integer type (OutOfRangeError). For bytes, files and iterators, dtype is the elements'
             type.
         """
-        return self._total("sum", array, axis, keepdims, dtype, nan, overflow, options)
+        return self._total("sum", array, axis, keepdims, dtype, out, nan, overflow, options)
 
-    def prod(self, array: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False,
-             nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
+    def prod(self, array: Any, axis: Axis = None, *, dtype: Any = None, out: Array | None = None,
+             keepdims: bool = False, nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
              **options: Unpack[CommonOptions]) -> V:
         """The product: exact for integers, as int64 or uint64; of floats in float64. 1 of an empty array.
 
         dtype: the result's type, as for sum.
         """
-        return self._total("product", array, axis, keepdims, dtype, nan, overflow, options)
+        return self._total("product", array, axis, keepdims, dtype, out, nan, overflow, options)
 
-    def min(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
-            **options: Unpack[CallOptions]) -> V:
+    def min(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+            nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The smallest element, in the array's type; -0.0 is below 0.0. Without elements, an error."""
-        return self._one("min", array, axis, keepdims, options, nan=nan)
+        return self._one("min", array, axis, keepdims, options, out=out, nan=nan)
 
-    def max(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
-            **options: Unpack[CallOptions]) -> V:
+    def max(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+            nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The largest element, in the array's type; 0.0 is above -0.0. Without elements, an error."""
-        return self._one("max", array, axis, keepdims, options, nan=nan)
+        return self._one("max", array, axis, keepdims, options, out=out, nan=nan)
 
     def minmax(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """A MinMax: the smallest and the largest element. Without elements, an error."""
         return self._one("minmax", array, None, False, options, nan=nan)
 
-    def argmin(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
+    def argmin(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The index of the first smallest element, or of the first NaN, as int64.
 
@@ -127,9 +130,9 @@ class Methods(Generic[V, R]):
             dimensions. None: the index is in the flattened array. An array on a GPU or kept by a server has
             the last axis only, an iterator or a file none.
         """
-        return self._one("argmin", array, axis, keepdims, options, nan=nan)
+        return self._one("argmin", array, axis, keepdims, options, out=out, nan=nan)
 
-    def argmax(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
+    def argmax(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The index of the first largest element, or of the first NaN, as int64.
 
@@ -137,48 +140,53 @@ class Methods(Generic[V, R]):
             dimensions. None: the index is in the flattened array. An array on a GPU or kept by a server has
             the last axis only, an iterator or a file none.
         """
-        return self._one("argmax", array, axis, keepdims, options, nan=nan)
+        return self._one("argmax", array, axis, keepdims, options, out=out, nan=nan)
 
-    def mean(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
-             **options: Unpack[CallOptions]) -> V:
+    def mean(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+             nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The mean, as float64. Without elements, an error."""
-        return self._one("mean", array, axis, keepdims, options, nan=nan)
+        return self._one("mean", array, axis, keepdims, options, out=out, nan=nan)
 
     def var(self, array: Any, axis: Axis = None, *, ddof: float = 0, correction: float | None = None,
-            keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+            out: Array | None = None, keepdims: bool = False, nan: NanPolicy = "propagate",
+            **options: Unpack[CallOptions]) -> V:
         """The variance, as float64: NaN if the count minus `ddof` is not above 0.
 
         ddof: the divisor is the count minus ddof.
         correction: the array API's name for ddof; give at most one of the two.
         """
-        return self._one("variance", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
+        return self._one("variance", array, axis, keepdims, options, out=out, nan=nan,
+                         ddof=_ddof(ddof, correction))
 
     def std(self, array: Any, axis: Axis = None, *, ddof: float = 0, correction: float | None = None,
-            keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+            out: Array | None = None, keepdims: bool = False, nan: NanPolicy = "propagate",
+            **options: Unpack[CallOptions]) -> V:
         """The standard deviation, as float64: the square root of var.
 
         ddof: the divisor is the count minus ddof.
         correction: the array API's name for ddof; give at most one of the two.
         """
-        return self._one("stddev", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
+        return self._one("stddev", array, axis, keepdims, options, out=out, nan=nan,
+                         ddof=_ddof(ddof, correction))
 
-    def any(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
-            **options: Unpack[CallOptions]) -> V:
+    def any(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+            nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """Whether an element differs from 0; NaN does. False of an empty array."""
-        return self._one("any", array, axis, keepdims, options, nan=nan)
+        return self._one("any", array, axis, keepdims, options, out=out, nan=nan)
 
-    def all(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
-            **options: Unpack[CallOptions]) -> V:
+    def all(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+            nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """Whether all elements differ from 0; NaN does. True of an empty array."""
-        return self._one("all", array, axis, keepdims, options, nan=nan)
+        return self._one("all", array, axis, keepdims, options, out=out, nan=nan)
 
-    def count_nonzero(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
-                      nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+    def count_nonzero(self, array: Any, axis: Axis = None, *, out: Array | None = None,
+                      keepdims: bool = False, nan: NanPolicy = "propagate",
+                      **options: Unpack[CallOptions]) -> V:
         """How many elements differ from 0, as int64; NaN does."""
-        return self._one("count_nonzero", array, axis, keepdims, options, nan=nan)
+        return self._one("count_nonzero", array, axis, keepdims, options, out=out, nan=nan)
 
-    def norm(self, array: Any, ord: float | None = None, axis: Axis = None, *, keepdims: bool = False,
-             nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+    def norm(self, array: Any, ord: float | None = None, axis: Axis = None, *, out: Array | None = None,
+             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The vector norm of the flattened array, as float64 (numpy.linalg.vector_norm).
 
         ord: 2 or None for the root of the sum of squares, 1 for the sum of magnitudes, inf for the largest
@@ -188,7 +196,7 @@ class Methods(Generic[V, R]):
         operator = {2.0: "l2_norm", 1.0: "l1_norm", math.inf: "max_abs"}.get(order)
         if operator is None:
             raise ValueError(f"ord must be 1, 2 or inf, not {ord!r}")
-        return self._one(operator, array, axis, keepdims, options, "float64", nan=nan)
+        return self._one(operator, array, axis, keepdims, options, "float64", out=out, nan=nan)
 
     def max_abs(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The largest magnitude: uint64 of integers, exact, or float64. 0 of an empty array."""
@@ -269,23 +277,24 @@ class Methods(Generic[V, R]):
         value: V = self._perform(Work(settings, work), itself)
         return value
 
-    def _total(self, operator: str, array: Any, axis: Axis, keepdims: bool, dtype: Any, nan: NanPolicy,
-               overflow: OverflowPolicy | None, options: CommonOptions) -> V:
+    def _total(self, operator: str, array: Any, axis: Axis, keepdims: bool, dtype: Any, out: Array | None,
+               nan: NanPolicy, overflow: OverflowPolicy | None, options: CommonOptions) -> V:
         """sum or prod, where `dtype` is the result's type, or that of elements which do not carry one."""
         if dtype is not None and not says_its_type(array):
-            return self._one(operator, array, axis, keepdims, {**options, "dtype": dtype}, nan=nan,
+            return self._one(operator, array, axis, keepdims, {**options, "dtype": dtype}, out=out, nan=nan,
                              overflow=overflow)
         if dtype is not None and overflow == "wrap":
             raise ValueError("overflow='wrap' cannot be combined with dtype=")
-        return self._one(operator, array, axis, keepdims, options, dtype, nan=nan, overflow=overflow)
+        return self._one(operator, array, axis, keepdims, options, dtype, out, nan=nan, overflow=overflow)
 
     def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: Mapping[str, Any],
-             dtype: Any = None, **spec: Any) -> V:
-        if axis is None and keepdims is False and dtype is None and not options \
+             dtype: Any = None, out: Array | None = None, **spec: Any) -> V:
+        if axis is None and keepdims is False and dtype is None and out is None and not options \
                 and (plain := self._plain(operator, array, spec)) is not None:
             return plain  # type: ignore[no-any-return]
         keepdims = flag("keepdims", keepdims)
         settings = settings_of(options)
+        check_output(out)
         if axis is not None:
             check_one_stream(options, "an array goes along axes on")
 
@@ -297,18 +306,24 @@ class Methods(Generic[V, R]):
             answered = None if dtype is None else answer_type(elements.type, dtype)
             if axis is None and keepdims and not elements.is_array:
                 raise TypeError("keepdims= needs an array: pieces have no dimensions")
+            cut = None if axis is None else _cut(operator, elements, axis)
+            shape = _shape(elements, cut, keepdims)
+            output = None if out is None else output_for(out, shape, operator, call, answered)
+            place = None if output is None or cut is None else output.find_place(array, self._memory)
             try:
-                value = value_of(run(call, client, stop)[0][0], elements) if axis is None \
-                    else _along(operator, call, axis, keepdims, client, stop)
+                value = value_of(run(call, client, stop)[0][0], elements) if cut is None \
+                    else run_along(operator, call, cut, client, stop, place)
             except OutOfRangeError as error:
                 if answered is None:
                     raise
                 raise beyond_64_bits(error, elements.type, answered) from None
+            if value is None:
+                return out
             if answered is not None:
                 value = in_type(value, answered, operator)
-            if axis is not None:
-                return value[()]
-            return _with_dimensions(value, elements) if keepdims else value
+            if cut is not None or keepdims:
+                value = _in_shape(value, shape)
+            return value if output is None else output.filled(value)
 
         value: V = self._perform(Work(settings, work), itself)
         return value
@@ -337,18 +352,23 @@ class Methods(Generic[V, R]):
         raise NotImplementedError
 
 
-def _along(operator: str, call: Call, axis: Axes, keepdims: bool, client: _native.Client,
-           stop: Stop | None) -> numpy.ndarray[Any, Any]:
+def _cut(operator: str, elements: Elements, axis: Axes) -> Cut:
     if operator in ("argmin", "argmax") and isinstance(axis, tuple):
         raise TypeError(f"{operator} takes one axis: its answer is an index along it")
-    cut = cut_along(operator, call.elements, axis)
-    return run_along(operator, call, cut, client, stop).reshape(cut.shape(keepdims))
+    return cut_along(operator, elements, axis)
 
 
-def _with_dimensions(value: Any, elements: Elements) -> Any:
+def _shape(elements: Elements, cut: Cut | None, keepdims: bool) -> tuple[int, ...]:
+    """The result's shape. Without a cut, it is the value of all elements."""
+    if cut is not None:
+        return cut.shape(keepdims)
+    return (1,) * len(elements.shape or ()) if keepdims else ()
+
+
+def _in_shape(value: Any, shape: tuple[int, ...]) -> Any:
     import numpy
 
-    return numpy.asarray(value).reshape((1,) * len(elements.shape or ()))[()]
+    return numpy.asarray(value).reshape(shape)[()]
 
 
 def _ddof(ddof: float, correction: float | None) -> float:

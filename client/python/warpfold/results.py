@@ -206,8 +206,17 @@ def column_of(operator: str, columns: _native.Columns, elements: Elements) -> nu
         return numpy.frombuffer(columns[1][1], "<i8").copy()
     kind, data = columns[0]
     values = numpy.frombuffer(data, "<u8" if kind == "bool" else kind)
+    return values.astype(dtype_of_column(operator, kind, elements))
+
+
+def dtype_of_column(operator: str, kind: str, elements: Elements) -> numpy.dtype[Any]:
+    """NumPy's type for the values of one operator, whose first column has this kind."""
+    import numpy
+
     number = {"float64": float, "bool": bool}.get(kind, int)
-    return values.astype(_type_of(operator, number, elements))
+    dtype: numpy.dtype[Any] = numpy.dtype(
+        numpy.int64 if operator in ("argmin", "argmax") else _type_of(operator, number, elements))
+    return dtype
 
 
 def _type_of(operator: str, kind: type, elements: Typed) -> Any:
@@ -250,14 +259,19 @@ def answer_type(element_type: str, dtype: Any) -> numpy.dtype[Any]:
 
 def in_type(values: Any, answered: numpy.dtype[Any], operator: str) -> Any:
     """A value, or an array of values, in another type: rounded, or OutOfRangeError for an integer type."""
+    check_fits(values, answered, operator, f"dtype={answered}")
+    return values.astype(answered)
+
+
+def check_fits(values: Any, kind: numpy.dtype[Any], operator: str, what: str) -> None:
+    """OutOfRangeError if this is an integer type, and cannot hold all of the values; `what` names it."""
     import numpy
 
-    if answered.kind in "iu" and values.size:
-        limits = numpy.iinfo(answered)
+    if kind.kind in "iu" and values.size:
+        limits = numpy.iinfo(kind)
         if int(values.min()) < limits.min or int(values.max()) > limits.max:
-            raise errors.OutOfRangeError(f"the exact value does not fit dtype={answered}", "OVERFLOW",
+            raise errors.OutOfRangeError(f"the exact value does not fit {what}", "OVERFLOW",
                                          {"operator": operator})
-    return values.astype(answered)
 
 
 def beyond_64_bits(error: errors.OutOfRangeError, element_type: str, answered: numpy.dtype[Any]) \
