@@ -15,6 +15,9 @@ namespace {
 // of one are sent while the next one works; but there is no start for fewer results than these.
 constexpr std::uint64_t kStartsOfManyResults = 4;
 constexpr std::uint64_t kMinResultBytes = 128 << 10;
+// If results go to memory, copying them takes little time after the last start, if that is a small one. But a
+// start should take the device longer (0.1 ms on an H200) than the host takes to begin the next one.
+constexpr std::uint64_t kMinStartBytes = 512 << 20;
 
 }  // namespace
 
@@ -51,9 +54,8 @@ absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
 // Starts the slot on as many segments as it takes, at least one.
 absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::MemoryPart& from,
                                          std::uint64_t most_elements) {
-  const bool goes_to_memory = value_bytes() == 0;
   const std::uint64_t most_segments =
-      MostSegments(goes_to_memory && cursor_.length().has_value()
+      MostSegments(goes_to_memory() && cursor_.length().has_value()
                        ? slot->SegmentCapacityFrom(reduction(), *from.memory, from.byte_offset)
                        : slot->SegmentCapacity(reduction()));
   std::uint64_t segments = 0;
@@ -62,7 +64,7 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
   if (cursor_.length().has_value()) {
     const std::uint64_t left = (options_.element_count - next_element_) / *cursor_.length();
     segments = std::min({left, most_segments, most_elements / *cursor_.length()});
-    if (!from.memory->host_can_read() && !goes_to_memory) segments = std::min(segments, SegmentsOfStart());
+    if (!from.memory->host_can_read()) segments = std::min(segments, SegmentsOfStart());
     elements = segments * *cursor_.length();
   } else {
     while (cursor_.HasNext() && segments < most_segments &&
@@ -89,8 +91,12 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
 
 std::uint64_t MemorySegmentReducer::SegmentsOfStart() const {
   const std::uint64_t all = options_.element_count / *cursor_.length();
-  const std::uint64_t fewest = std::max<std::uint64_t>(kMinResultBytes / value_bytes(), 1);
-  return std::max(fewest, (all + kStartsOfManyResults - 1) / kStartsOfManyResults);
+  const std::uint64_t fewest = std::max<std::uint64_t>(kMinResultBytes / row_bytes(), 1);
+  std::uint64_t starts = kStartsOfManyResults;
+  if (goes_to_memory()) {
+    starts = std::max(starts, options_.element_count * reduction().element_bytes() / kMinStartBytes);
+  }
+  return std::max(fewest, (all + starts - 1) / starts);
 }
 
 absl::Status MemorySegmentReducer::StartLong() {

@@ -44,8 +44,8 @@ class MemorySegmentReducer : public SegmentReducer {
   bool HasNext() const;
   absl::Status Start(kernels::Slot* slot, const kernels::MemoryPart& from, std::uint64_t most_elements);
   absl::Status StartLong();
-  // The maximum number of segments of one length for one start. If there are many results to send, they come
-  // from several starts.
+  // The maximum number of segments of one length for one start. If there are many results, they come from
+  // several starts.
   std::uint64_t SegmentsOfStart() const;
   std::uint64_t NextByte() const;
 

@@ -53,7 +53,7 @@ void SegmentReducer::Release() {
 }
 
 std::uint64_t SegmentReducer::MostBytesOfSegment() const {
-  return results_.most_bytes_of_segment() - results_.row_bytes() + value_bytes();
+  return results_.most_bytes_of_segment() - (goes_to_memory() ? row_bytes() : 0);
 }
 
 bool SegmentReducer::HasRoom() const {
@@ -132,7 +132,7 @@ void SegmentReducer::Take(Pending& pending, const kernels::SegmentsResult& resul
   timings_.kernel += result.kernel;
   error_count_ += result.errors.size();
   if (memory_.has_value()) status_.Update(memory_->Write(pending.first_segment, result));
-  End(pending, results_.Encode(pending.first_segment, result, /*has_values=*/!memory_.has_value()));
+  End(pending, results_.Encode(pending.first_segment, result, /*has_values=*/!goes_to_memory()));
 }
 
 void SegmentReducer::End(Pending& pending, std::vector<std::string> messages) {
@@ -182,7 +182,7 @@ void SegmentReducer::FinishLong(Pending& pending) {
   error_count_ += row.errors.size();
   if (memory_.has_value()) status_.Update(memory_->WriteRow(pending.first_segment, row.values));
   std::vector<std::string> message = {
-      results_.Encode(pending.first_segment, row, /*has_values=*/!memory_.has_value())};
+      results_.Encode(pending.first_segment, row, /*has_values=*/!goes_to_memory())};
   pending.reducer->Release();  // not destroyed: see finished_
   finished_.push_back(std::move(pending.reducer));
   End(pending, std::move(message));

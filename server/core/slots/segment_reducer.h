@@ -108,8 +108,10 @@ class SegmentReducer : protected SlotPool::Holder {
   bool AllCollected();
 
   const kernels::ReductionPlan& reduction() const { return reduction_; }
-  // How many bytes of messages a segment's values take.
-  std::size_t value_bytes() const { return memory_.has_value() ? 0 : results_.row_bytes(); }
+  // Bytes of the results of a segment.
+  std::size_t row_bytes() const { return results_.row_bytes(); }
+  // Whether they go to the client's memory instead of into messages.
+  bool goes_to_memory() const { return memory_.has_value(); }
 
   SlotPool& pool_;
   const Clock& clock_;

@@ -76,7 +76,7 @@ struct Heard {
 
 // What a client gets from these responses to a request of 5 segments and 10 elements.
 Heard Hear(const std::vector<Response>& responses,
-           const std::optional<ResultsReference>& results = std::nullopt) {
+           const std::optional<ResultsReference>& memory = std::nullopt) {
   Heard heard;
   const v1::ReductionSpec spec = Spec();
   const SegmentVisitor visitor = [&](const SegmentResults& results) {
@@ -84,7 +84,7 @@ Heard Hear(const std::vector<Response>& responses,
     heard.segments += results.segment_count;
     heard.failures.insert(heard.failures.end(), results.failures.begin(), results.failures.end());
   };
-  const SegmentCut cut = {.length = 2, .results = results};
+  const SegmentCut cut = {.length = 2, .results = memory};
   SegmentAnswer answer(spec, visitor, 10, cut);
   for (const Response& response : responses) {
     heard.status = answer.Add(Serialize(response));

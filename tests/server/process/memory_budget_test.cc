@@ -152,15 +152,15 @@ TEST(MemoryBudgetTest, SlotsOfAGpuAreCheckedWithTheirTables) {
   EXPECT_TRUE(CheckSlots(flags, 100 * kMiB).ok());
   flags.device = "cuda:0";
   EXPECT_FALSE(CheckSlots(flags, 100 * kMiB).ok());
-  EXPECT_FALSE(CheckSlots(flags, 192 * kMiB).ok());
-  EXPECT_TRUE(CheckSlots(flags, 193 * kMiB).ok());
+  EXPECT_FALSE(CheckSlots(flags, 200 * kMiB).ok());
+  EXPECT_TRUE(CheckSlots(flags, 201 * kMiB).ok());
   flags.device = "cuda:0,cuda:2";
-  EXPECT_FALSE(CheckSlots(flags, 385 * kMiB).ok());
-  EXPECT_TRUE(CheckSlots(flags, 386 * kMiB).ok());
+  EXPECT_FALSE(CheckSlots(flags, 401 * kMiB).ok());
+  EXPECT_TRUE(CheckSlots(flags, 402 * kMiB).ok());
   flags.device = "cuda:0";
   flags.slot_bytes = 0;
-  EXPECT_EQ(CheckSlots(flags, 192 * kMiB).message(),
-            "--slots=10: 193 MiB, but 192 MiB of memory are available");
+  EXPECT_EQ(CheckSlots(flags, 200 * kMiB).message(),
+            "--slots=10: 201 MiB, but 200 MiB of memory are available");
   flags.slots = 0;
   EXPECT_TRUE(CheckSlots(flags, 0).ok()) << "what nobody has asked for";
 }

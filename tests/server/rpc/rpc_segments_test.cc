@@ -33,7 +33,7 @@ class SegmentsRpcTest : public RpcTest {
       if (!stream->Write(request)) break;
     }
     stream->WritesDone();
-    reader_ = {};
+    reader_ = SegmentReader();
     v1::ReduceSegmentsResponse response;
     while (stream->Read(&response)) EXPECT_TRUE(reader_.Add(response.SerializeAsString()));
     return stream->Finish();

@@ -17,6 +17,7 @@ namespace warpfold::server {
 namespace {
 
 constexpr std::uint64_t kFirst = 7;
+constexpr std::uint64_t kRows = kMaxResultBytes / 8;  // of a message, if each has one value
 
 // Row i has the value i.
 kernels::SegmentsResult ResultOf(const std::vector<std::uint64_t>& values,
@@ -31,7 +32,6 @@ kernels::SegmentsResult ResultOf(const std::vector<std::uint64_t>& values,
 TEST(SegmentResultsTest, EveryRowAndErrorIsInItsMessage) {
   const SegmentResults results(PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM}).spec()).value(), false);
   ASSERT_EQ(results.row_bytes(), 8u);
-  constexpr std::uint64_t kRows = kMaxResultBytes / 8;  // of a message
   for (const std::uint64_t count : {kRows - 1, kRows, kRows + 1, 2 * kRows, 2 * kRows + 3}) {
     SCOPED_TRACE(count);
     std::vector<std::uint64_t> values(count);
@@ -41,7 +41,7 @@ TEST(SegmentResultsTest, EveryRowAndErrorIsInItsMessage) {
          {std::uint64_t{0}, kRows - 1, kRows, kRows + 1, 2 * kRows - 1, 2 * kRows}) {
       if (segment < count) failing.push_back(segment);
     }
-    const std::vector<std::string> messages = results.Encode(kFirst, ResultOf(values, failing));
+    const std::vector<std::string> messages = results.Encode(kFirst, ResultOf(values, failing), true);
     EXPECT_EQ(messages.size(), (count + kRows - 1) / kRows);
     std::uint64_t next = 0;
     std::vector<std::uint64_t> failed;
@@ -66,24 +66,47 @@ TEST(SegmentResultsTest, EveryRowAndErrorIsInItsMessage) {
   }
 }
 
+// Values that are elsewhere do not split them; errors do, so that no message is too large.
+TEST(SegmentResultsTest, MessagesWithoutValues) {
+  const SegmentResults results(PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM}).spec()).value(), true);
+  const std::vector<std::uint64_t> values(5 * kRows);
+  for (const std::vector<std::uint64_t>& failing :
+       {std::vector<std::uint64_t>(), std::vector<std::uint64_t>{7, 2 * kRows}}) {
+    const std::vector<std::string> messages = results.Encode(kFirst, ResultOf(values, failing), false);
+    EXPECT_EQ(messages.size(), failing.empty() ? 1 : 5);
+    std::uint64_t next = 0;
+    int errors = 0;
+    for (const std::string& message : messages) {
+      v1::ReduceSegmentsResponse response;
+      ASSERT_TRUE(response.ParseFromString(message));
+      EXPECT_EQ(response.results().first_segment(), kFirst + next);
+      EXPECT_EQ(response.results().values(), "");
+      next += response.results().segment_count();
+      errors += response.results().errors_size();
+    }
+    EXPECT_EQ(next, values.size());
+    EXPECT_EQ(errors, static_cast<int>(failing.size()));
+  }
+}
+
 // This is used to count the bytes that may wait for the client.
 TEST(SegmentResultsTest, NoSegmentTakesMoreBytesThanWasSaid) {
   constexpr std::uint64_t kLast = std::uint64_t{1} << 63;
-  constexpr std::uint64_t kRows = 1000;
+  constexpr std::uint64_t kFew = 1000;
   const SegmentResults results(
       PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM, v1::OPERATOR_PRODUCT}).spec()).value(), true);
-  const std::vector<std::uint64_t> values(2 * kRows);
-  kernels::SegmentsResult result = {.segment_count = kRows, .values = values};
-  for (std::uint64_t i = 0; i < kRows; ++i) {
+  const std::vector<std::uint64_t> values(2 * kFew);
+  kernels::SegmentsResult result = {.segment_count = kFew, .values = values};
+  for (std::uint64_t i = 0; i < kFew; ++i) {
     for (const std::size_t op : {0, 1}) {
       result.errors.push_back({.segment = i, .op = op, .error = kernels::Outcome::Error::kEmpty});
     }
   }
   std::size_t bytes = 0;
-  for (const std::string& message : results.Encode(kLast, result)) bytes += message.size();
+  for (const std::string& message : results.Encode(kLast, result, true)) bytes += message.size();
   constexpr std::size_t kOfMessages = 100;  // once for each
-  EXPECT_LE(bytes, kRows * results.most_bytes_of_segment() + kOfMessages);
-  EXPECT_GT(bytes, kRows * results.row_bytes() * 2);
+  EXPECT_LE(bytes, kFew * results.most_bytes_of_segment() + kOfMessages);
+  EXPECT_GT(bytes, kFew * results.row_bytes() * 2);
 }
 
 }  // namespace
