@@ -155,8 +155,8 @@ TEST(MemoryBudgetTest, SlotsOfAGpuAreCheckedWithTheirTables) {
   EXPECT_FALSE(CheckSlots(flags, 200 * kMiB).ok());
   EXPECT_TRUE(CheckSlots(flags, 201 * kMiB).ok());
   flags.device = "cuda:0,cuda:2";
-  EXPECT_FALSE(CheckSlots(flags, 401 * kMiB).ok());
-  EXPECT_TRUE(CheckSlots(flags, 402 * kMiB).ok());
+  EXPECT_FALSE(CheckSlots(flags, 400 * kMiB).ok());
+  EXPECT_TRUE(CheckSlots(flags, 401 * kMiB).ok());
   flags.device = "cuda:0";
   flags.slot_bytes = 0;
   EXPECT_EQ(CheckSlots(flags, 200 * kMiB).message(),
