@@ -7,6 +7,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "client/error.h"
 #include "google/rpc/status.pb.h"
 #include "proto/error_reasons.h"
@@ -36,10 +37,14 @@ bool HasReason(const absl::Status& status, absl::string_view reason) {
 }  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status) {
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  // gRPC's poller gives the first text to whoever waits for a socket whose peer has refused the connection,
+  // or has hung up, if it saw that before it was asked (ev_poll_posix.cc, notify_on_locked).
+  const std::string message =
+      absl::StrReplaceAll(status.error_message(), {{"FD shutdown", "Connection refused or closed"}});
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), message);
   if (CouldNotRead(result) && status.error_details().empty()) {
     return absl::UnavailableError(
-        absl::StrCat("the connection broke over the memory of one of its calls: ", status.error_message()));
+        absl::StrCat("the connection broke over the memory of one of its calls: ", message));
   }
   google::rpc::Status details;
   if (details.ParseFromString(status.error_details())) {

@@ -110,6 +110,12 @@ class NoServerTest(TestCase):
                               capture_output=True, timeout=60, check=False)
         self.assert_exit(2, done, "host:0", "1 to 65535")
 
+    def test_the_error_says_that_nobody_listens(self):
+        """gRPC says so of every second attempt only; of the others it says "FD shutdown"."""
+        for _ in range(4):
+            self.assert_exit(1, warpfold("info", "--target", self.target), "UNAVAILABLE", self.target,
+                             "Connection refused")
+
     def test_a_polling_strategy_that_grpc_does_not_have_is_no_choice(self):
         """gRPC would end the process with SIGABRT."""
         for strategy in ("epollex", "bogus", "none", "", "bogus,none", "bogus,epoll1"):

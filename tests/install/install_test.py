@@ -72,6 +72,10 @@ class InstallTest(unittest.TestCase):
     def test_example_rows(self):
         self.assertEqual(self.example("rows"), "row 0: 1 to 4\nrow 1: 1 to 9\nrow 2: 2 to 6\n")
 
+    def test_example_rows_in_memory(self):
+        self.assertEqual(self.example("rows_in_memory", f"{self.folder}/memory"),
+                         "1000 means, the last of them 999\n")
+
     def test_example_kept_array(self):
         self.assertEqual(self.example("kept_array"), "499500\n94950\n")
 

@@ -46,7 +46,8 @@ def _in_place_label(line: dict) -> str:
     if "segment_length" not in line:
         return f"{_SOURCES[line['source']]}, {size}"
     row = line["segment_length"] * m.element_bits(line["dtype"]) // 8
-    return f"rows of {m.size_name((row - 1).bit_length())} of a kept array, {size}"
+    written = ", written to memory" if line.get("shared_results") else ""
+    return f"rows of {m.size_name((row - 1).bit_length())} of a kept array, {size}{written}"
 
 
 def _in_place_bars(results: m.Results, lines: list) -> list:
