@@ -29,13 +29,13 @@
 
 namespace warpfold {
 
-// Memory for results: MemoryConnection::AllocateForResults (shared_memory.h) makes it.
+// Memory for results, which MemoryConnection::AllocateForResults (shared_memory.h) makes:
 //
 //   const auto results = connection.AllocateForResults(rows * sizeof(double));  // absl::StatusOr
-//   const auto summary = client.ReduceSegmentsReference(
-//       {.operators = {"mean"}}, type, matrix, {.length = columns, .results =
-//       ResultsReference{results->token()}},
-//       [](const warpfold::SegmentResults&) {});
+//   const warpfold::SegmentCut cut = {.length = columns,
+//                                     .results = warpfold::ResultsReference{results->token()}};
+//   const auto summary = client.ReduceSegmentsReference({.operators = {"mean"}}, type, matrix, cut,
+//                                                       [](const warpfold::SegmentResults&) {});
 //   const auto* means = reinterpret_cast<const double*>(results->data().data());
 struct ResultsReference {
   std::string token;              // bytes: SharedMemory::token(), RegisteredMemory::token()
@@ -48,9 +48,12 @@ struct SegmentCut {
   std::uint64_t length = 0;
   // The number of elements in each segment, which may be 0; their sum must be that of the array.
   std::span<const std::uint64_t> lengths = {};
-  // Where the server writes the values, column after column, each with a value of 8 bytes for each segment.
-  // They are final once the call has returned OK, and the library does not check them; visitors and tables
-  // then get columns and failures, but no values. Only for a Client with one target.
+  // Where the server writes the values, column after column, each with a value of 8 bytes for each segment
+  // (SegmentColumnsOf). They are final once the call has returned OK, and the library does not check them;
+  // visitors and tables then get columns and failures, but no values. They must not overlap the array, or the
+  // results of another call. After a call that failed they mean nothing, and the server may write there for a
+  // moment. Only for a Client with one target. NOT_FOUND (UNKNOWN_MEMORY); INVALID_ARGUMENT (BAD_HEADER) if
+  // the memory is not for results, or too small.
   std::optional<ResultsReference> results = {};
 };
 
@@ -68,8 +71,8 @@ struct SegmentColumn {
   Kind kind = Kind::kUint64;  // what the 8 bytes of a value are; a bool is 0 or 1
 };
 
-// The columns of these operators' results. INVALID_ARGUMENT for operators that do not exist, and for
-// matrices.
+// The columns of these operators' results. UNIMPLEMENTED for operators that do not exist, INVALID_ARGUMENT for
+// matrices and whatever else is no specification.
 absl::StatusOr<std::vector<SegmentColumn>> SegmentColumnsOf(const Spec& spec, ElementType type);
 
 // A segment without a result for one operator: its values are 0, its indices SegmentColumn::kNoIndex.

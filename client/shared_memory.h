@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shared memory: a client on the server's machine registers memory over the Unix socket of --memory_socket,
-// and the server reads it directly instead of receiving the array.
+// and the server reads it directly instead of receiving the array. It can also write results of segments
+// there instead of sending them (SegmentCut::results in segments.h).
 //
 //   const auto server = warpfold::MemoryConnection::Open("/run/warpfold.mem");  // absl::StatusOr
 //   const auto memory = server->Allocate(count * sizeof(float));
@@ -53,7 +54,7 @@ class RegisteredMemory {
   RegisteredMemory& operator=(RegisteredMemory&&) noexcept;
   ~RegisteredMemory();
 
-  // For ArrayReference: 16 random bytes, not text.
+  // For ArrayReference, and for ResultsReference: 16 random bytes, not text.
   const std::string& token() const;
 
  private:
@@ -96,8 +97,7 @@ class MemoryConnection {
   // have that much, or the server allows less.
   absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count, const CallOptions& options = {}) const;
 
-  // The same, but clients that know the token can have results of segments written there, too
-  // (SegmentCut::results in segments.h).
+  // The same, but whoever knows the token can have results of segments written there, too.
   absl::StatusOr<SharedMemory> AllocateForResults(std::uint64_t byte_count,
                                                   const CallOptions& options = {}) const;
 
@@ -106,7 +106,8 @@ class MemoryConnection {
   // The descriptor still belongs to the caller, who may close it.
   absl::StatusOr<RegisteredMemory> Register(int memfd, std::uint64_t byte_count,
                                             const CallOptions& options = {}) const;
-  // The same for results. It must not be sealed against writes before.
+  // The same, but whoever knows the token can have results written there, too. INVALID_ARGUMENT (BAD_MEMORY)
+  // also if the memfd has been sealed against writes before.
   absl::StatusOr<RegisteredMemory> RegisterForResults(int memfd, std::uint64_t byte_count,
                                                       const CallOptions& options = {}) const;
 

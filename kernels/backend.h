@@ -175,7 +175,8 @@ class Slot {
   }
 
   // As StartSegments, over elements that lie in `memory` from `byte_offset` on, under the rules of StartFrom:
-  // all segments together have at most SegmentElementsFrom elements.
+  // all segments together have at most SegmentElementsFrom elements, and there are at most SegmentCapacity,
+  // or SegmentCapacityFrom, of them.
   virtual absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut,
                                          const Memory& memory, std::uint64_t byte_offset) = 0;
 

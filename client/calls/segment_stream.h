@@ -19,7 +19,7 @@
 
 namespace warpfold {
 
-// Nothing if it is none that this library knows.
+// Nothing if its content or its kind is unknown to this library.
 std::optional<SegmentColumn> FromProto(const v1::SegmentColumn& column);
 
 // Checks the responses of a call against the request and against each other, and passes valid results to the

@@ -81,8 +81,10 @@ class RegisteredMemory : public Memory {
   absl::StatusOr<bool> RegisterNext() override {
     if (left_.empty()) return false;
     if (absl::Status status = Use(gpu_, fault_); !status.ok()) return status;
+    ReadPages(NextPart());
     if (RegisterPart() == cudaSuccess) return !left_.empty();
     left_ = {};
+    is_refused_ = true;
     if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault_); !lost.ok()) return lost;
     return false;
   }
@@ -90,9 +92,7 @@ class RegisteredMemory : public Memory {
   // Launches of other threads wait while the driver registers a part, which takes little time if its pages
   // are there (docs/adr/0131). The GPU is current.
   cudaError_t RegisterPart() {
-    const std::span<const std::byte> part =
-        left_.first(std::min(left_.size(), BytesOfRegistration(left_.data())));
-    if ((flags_ & cudaHostRegisterReadOnly) != 0) ReadPages(part);
+    const std::span<const std::byte> part = NextPart();
     auto* const base = const_cast<std::byte*>(part.data());
     const cudaError_t error = cudaHostRegister(base, part.size(), flags_);
     if (error != cudaSuccess) return error;
@@ -100,11 +100,14 @@ class RegisteredMemory : public Memory {
     left_ = left_.subspan(part.size());
     return cudaSuccess;
   }
-  bool is_whole() const { return left_.empty(); }
+  bool is_registered() const override { return left_.empty() && !is_refused_; }
 
   bool UnregisterNext() override { return UnregisterPart(); }
 
  private:
+  std::span<const std::byte> NextPart() const {
+    return left_.first(std::min(left_.size(), BytesOfRegistration(left_.data())));
+  }
   // Unregisters the latest part. Returns whether another one is left.
   bool UnregisterPart() {
     if (parts_.empty() || !fault_.Get().ok()) return false;
@@ -119,6 +122,7 @@ class RegisteredMemory : public Memory {
   const Gpu gpu_;
   const unsigned flags_;
   std::span<const std::byte> left_;  // what has yet to be registered
+  bool is_refused_ = false;
   Fault& fault_;
   std::vector<std::byte*> parts_;
 };
@@ -227,7 +231,7 @@ absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus
   if (absl::Status status = Use(gpus.front(), fault); !status.ok()) return status;
   auto memory = std::make_unique<RegisteredMemory>(gpus.front(), bytes,
                                                    cudaHostRegisterMapped | cudaHostRegisterPortable, fault);
-  while (!memory->is_whole()) {
+  while (!memory->is_registered()) {
     if (memory->RegisterPart() == cudaSuccess) continue;
     if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault); !lost.ok()) return lost;
     return absl::ResourceExhaustedError(

@@ -120,16 +120,6 @@ TEST_F(SegmentResultsTest, ReachOverTheEndOfAPart) {
   ASSERT_NO_FATAL_FAILURE(ExpectSame(slot, most, kPart - 1 - most / 2, pages));
 }
 
-// If the system has refused to register it, a GPU's driver copies through buffers of its own.
-TEST_F(SegmentResultsTest, AreTheSameInMemoryThatIsNotRegistered) {
-  Backend* const backend = DeviceUnderTest::Get().backend();
-  if (backend == nullptr) return;
-  Slot& slot = *backend->slots().front();
-  const std::uint64_t most = std::min(slot.SegmentCapacity(*reduction_), slot.staging().size() / 12);
-  const Pages pages(3 * most + 1);
-  ASSERT_NO_FATAL_FAILURE(ExpectSame(slot, most, most, pages));
-}
-
 // If a device reduces an array in place, there may be more of them.
 TEST_F(SegmentResultsTest, OfAnArrayInPlace) {
   Backend* const backend = DeviceUnderTest::Get().backend();

@@ -270,7 +270,23 @@ def test_an_output_in_the_array_itself(client):
         assert client.sum(x, axis, out=x[7]).tobytes() == want.tobytes()
     assert client._native.written == 0
     client.sum(x[:10], axis=0, out=x[10])
-    assert client._native.written == 1, "they lie beside each other"
+    client.sum(memoryview(x[11:20]), axis=0, out=x[10])
+    client.sum(memoryview(x[:10]), axis=0, out=x[10])
+    assert client._native.written == 3, "they lie beside each other"
+
+
+def test_an_output_in_memory_of_an_array_that_is_not_numpys(client):
+    class Interface:
+        def __init__(self, array):
+            self.array = array  # it has the memory
+            self.__array_interface__ = array.__array_interface__
+
+    for of in (memoryview, Interface):
+        x = in_memory(client, sample("float64", (50, 50)))
+        for array, out in ((x, x[7]), (x[::-1], x[49]), (x[20:], x[20]), (x[:21], x[20])):
+            want = client.sum(array.copy(), axis=0)
+            assert client.sum(of(array), axis=0, out=out).tobytes() == want.tobytes()
+    assert client._native.written == 0
 
 
 def test_memory_of_others(client, beside, path):

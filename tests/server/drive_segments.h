@@ -166,8 +166,8 @@ class SegmentReader {
 // Threads: one.
 class SegmentDriver {
  public:
-  SegmentDriver(const Service& service, SlotPool& pool)
-      : pool_(pool), session_(service, pool, [this] { OnProgress(); }) {}
+  SegmentDriver(const Service& service, SlotPool& pool, bool has_values = true)
+      : pool_(pool), reader_(has_values), session_(service, pool, [this] { OnProgress(); }) {}
 
   void OnMessage(Message message) { Follow(session_.OnMessage(std::move(message))); }
   void OnEnd() { Follow(session_.OnEnd()); }

@@ -309,7 +309,8 @@ class Methods(Generic[V, R]):
             cut = None if axis is None else _cut(operator, elements, axis)
             shape = _shape(elements, cut, keepdims)
             output = None if out is None else output_for(out, shape, operator, call, answered)
-            place = None if output is None or cut is None else output.find_place(array, self._memory)
+            place = None if output is None or cut is None else \
+                output.find_place(array, elements.view, self._memory)
             try:
                 value = value_of(run(call, client, stop)[0][0], elements) if cut is None \
                     else run_along(operator, call, cut, client, stop, place)

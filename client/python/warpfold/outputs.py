@@ -26,16 +26,16 @@ class Output:
     operator: str
     has_columns_type: bool  # whether the values in it have the bytes that the server writes
 
-    def find_place(self, array: Any, memory: Memory | None) -> Reference | None:
-        """Where the server can write what it computes from `array` along axes; None if it must send it."""
-        import numpy
+    def find_place(self, array: Any, view: _native.View | None, memory: Memory | None) -> Reference | None:
+        """Where the server can write what it computes from `array` along axes; None if it must send it.
 
+        view: where the array lies, if that is known.
+        """
         if memory is None or not self.has_columns_type:
             return None
+        place = memory.place_of(self.array)
         # The server writes values while it still reads elements.
-        if isinstance(array, numpy.ndarray) and numpy.may_share_memory(array, self.array):
-            return None
-        return memory.place_of(self.array)
+        return None if place is None or _may_overlap(self.array, array, view) else place
 
     def filled(self, values: Any) -> numpy.ndarray[Any, Any]:
         """The array with these values, which the server has sent. OutOfRangeError for integers that do not
@@ -47,6 +47,19 @@ class Output:
             check_fits(values, kind, self.operator, f"out, an array of {kind}")
         numpy.copyto(self.array, values, casting="same_kind")
         return self.array
+
+
+def _may_overlap(out: numpy.ndarray[Any, Any], array: Any, view: _native.View | None) -> bool:
+    """Whether a contiguous array may have bytes of another one."""
+    import numpy
+
+    if isinstance(array, numpy.ndarray):
+        return numpy.may_share_memory(array, out)
+    if view is None or view.last_byte is None:
+        return False
+    # Another library's array may have its first element behind the others.
+    is_before = view.contiguous and view.address >= out.ctypes.data + out.nbytes
+    return not is_before and view.last_byte >= out.ctypes.data
 
 
 def check_output(out: Any) -> None:

@@ -263,7 +263,7 @@ absl::Status DeviceSegmentReducer::PlanVarying(const SegmentCut& cut, std::uint6
 }
 
 bool DeviceSegmentReducer::WritesToHost() const {
-  return layout_->row_bytes() * segment_count_ <= kMaxMappedResultBytes;
+  return layout_->row_bytes() * segment_count_ <= std::min(kMaxMappedResultBytes, result_bytes_);
 }
 
 absl::Status DeviceSegmentReducer::CopyResults(cudaStream_t stream) {

@@ -61,7 +61,7 @@ class DeviceSegmentReducer {
   // reads them.
   bool WritesToHost() const;
   // Enqueues the copy of the last Launch's results to the host, unless they are written there: to the cut's
-  // `results`, if there are any. It waits for the kernels if that memory is not registered.
+  // `results`, if there are any.
   absl::Status CopyResults(cudaStream_t stream);
 
   // The results of the last Launch, once the stream has finished it, and CopyResults if that is needed. The

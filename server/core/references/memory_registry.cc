@@ -81,13 +81,14 @@ void MemoryRegistry::Remove(const std::string& token) {
 }
 
 absl::StatusOr<std::shared_ptr<const NamedMemory>> MemoryRegistry::Find(const std::string& token,
-                                                                        absl::Time now) const {
+                                                                        absl::Time now,
+                                                                        const char* field) const {
   const std::lock_guard lock(mutex_);
   const auto found = named_.find(token);
   if (found != named_.end() && !found->second->IsExpired(now)) return found->second;
   return kernels::Error(absl::StatusCode::kNotFound, reason::kUnknownMemory,
                         "this server knows no memory and no array of this token (any more)",
-                        {{"field", "reference.token"}});
+                        {{"field", field}});
 }
 
 }  // namespace warpfold::server

@@ -48,7 +48,7 @@ class NamedMemory {
 
   // At least one part. If there is more than one, none of them is host memory.
   explicit NamedMemory(std::vector<Part> parts, std::optional<ElementLayout> layout = std::nullopt);
-  // All of `memory`, which is the host's. `writable` are its bytes, if results may be written there, or none.
+  // All of `memory`. `writable` are its bytes, if they are the host's and results may be written there.
   NamedMemory(std::shared_ptr<const kernels::Memory> memory, std::span<std::byte> writable);
   virtual ~NamedMemory() = default;
   NamedMemory(const NamedMemory&) = delete;
@@ -101,8 +101,10 @@ class MemoryRegistry {
   std::string Add(std::shared_ptr<const NamedMemory> memory);
   // Forgets the name. Reductions that have found the memory go on with it.
   void Remove(const std::string& token);
-  // NOT_FOUND (UNKNOWN_MEMORY), also if it has expired at `now`.
-  absl::StatusOr<std::shared_ptr<const NamedMemory>> Find(const std::string& token, absl::Time now) const;
+  // NOT_FOUND (UNKNOWN_MEMORY), also if it has expired at `now`. `field` is what the error says of the
+  // token's place in the request.
+  absl::StatusOr<std::shared_ptr<const NamedMemory>> Find(const std::string& token, absl::Time now,
+                                                          const char* field = "reference.token") const;
 
  private:
   const std::function<std::string()> make_token_;

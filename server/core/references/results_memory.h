@@ -25,6 +25,8 @@ class ResultsMemory {
                 std::uint64_t segment_count);
 
   const std::shared_ptr<const NamedMemory>& memory() const { return memory_; }
+  // Whether slots may write there themselves.
+  bool device_may_write() const { return memory_->parts().front().memory->is_registered(); }
   // Where the columns of `count` segments from `first` on lie; nowhere if there are no such segments.
   kernels::ResultColumns ColumnsOf(std::uint64_t first, std::uint64_t count) const;
 

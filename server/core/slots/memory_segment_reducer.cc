@@ -15,9 +15,10 @@ namespace {
 // of one are sent while the next one works; but there is no start for fewer results than these.
 constexpr std::uint64_t kStartsOfManyResults = 4;
 constexpr std::uint64_t kMinResultBytes = 128 << 10;
-// If results go to memory, copying them takes little time after the last start, if that is a small one. But a
-// start should take the device longer (0.1 ms on an H200) than the host takes to begin the next one.
-constexpr std::uint64_t kMinStartBytes = 512 << 20;
+// The same if results go to memory, for more than four times as many bytes of the array. Copying those of the
+// last start takes less time if that is a small one, but a start should take the device longer than the host
+// takes to begin the next one: 0.1 ms on an H200.
+constexpr std::uint64_t kBytesOfStart = 512 << 20;
 
 }  // namespace
 
@@ -55,7 +56,7 @@ absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
 absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::MemoryPart& from,
                                          std::uint64_t most_elements) {
   const std::uint64_t most_segments =
-      MostSegments(goes_to_memory() && cursor_.length().has_value()
+      MostSegments(slots_write_memory() && cursor_.length().has_value()
                        ? slot->SegmentCapacityFrom(reduction(), *from.memory, from.byte_offset)
                        : slot->SegmentCapacity(reduction()));
   std::uint64_t segments = 0;
@@ -94,7 +95,7 @@ std::uint64_t MemorySegmentReducer::SegmentsOfStart() const {
   const std::uint64_t fewest = std::max<std::uint64_t>(kMinResultBytes / row_bytes(), 1);
   std::uint64_t starts = kStartsOfManyResults;
   if (goes_to_memory()) {
-    starts = std::max(starts, options_.element_count * reduction().element_bytes() / kMinStartBytes);
+    starts = std::max(starts, options_.element_count * reduction().element_bytes() / kBytesOfStart);
   }
   return std::max(fewest, (all + starts - 1) / starts);
 }

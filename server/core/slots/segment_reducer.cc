@@ -92,7 +92,7 @@ ReducerTimings SegmentReducer::timings() const {
 SegmentReducer::Cut SegmentReducer::CutOf(std::uint64_t segment_count,
                                           std::vector<std::uint64_t> lengths) const {
   Cut made = {.cut = {.segment_count = segment_count}};
-  if (memory_.has_value()) made.cut.results = memory_->ColumnsOf(started_segments_, segment_count);
+  if (slots_write_memory()) made.cut.results = memory_->ColumnsOf(started_segments_, segment_count);
   if (cursor_.length().has_value()) {
     made.cut.length = *cursor_.length();
     return made;

@@ -110,8 +110,9 @@ class SegmentReducer : protected SlotPool::Holder {
   const kernels::ReductionPlan& reduction() const { return reduction_; }
   // Bytes of the results of a segment.
   std::size_t row_bytes() const { return results_.row_bytes(); }
-  // Whether they go to the client's memory instead of into messages.
+  // Whether they go to the client's memory instead of into messages, and whether slots may write them there.
   bool goes_to_memory() const { return memory_.has_value(); }
+  bool slots_write_memory() const { return goes_to_memory() && memory_->device_may_write(); }
 
   SlotPool& pool_;
   const Clock& clock_;

@@ -182,12 +182,13 @@ absl::StatusOr<ResultsMemory> FindResultsMemory(const MemoryRegistry& memories,
                                                 const v1::SegmentResultsReference& reference,
                                                 std::size_t row_bytes, std::uint64_t segment_count,
                                                 const Clock& clock) {
-  absl::StatusOr<std::shared_ptr<const NamedMemory>> memory = memories.Find(reference.token(), clock());
+  constexpr const char* kToken = "results_reference.token";
+  absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
+      memories.Find(reference.token(), clock(), kToken);
   if (!memory.ok()) return memory.status();
   const std::uint64_t bytes = (*memory)->writable().size();
   if (bytes == 0) {
-    return BadHeader("results_reference.token",
-                     "must be of the host's memory that was registered as writable");
+    return BadHeader(kToken, "must be of the host's memory that was registered as writable");
   }
   if (reference.byte_offset() % sizeof(std::uint64_t) != 0) {
     return BadHeader("results_reference.byte_offset", "must be a multiple of 8");

@@ -8,8 +8,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_slot.h"
@@ -103,6 +108,68 @@ TEST_F(MemoryTest, WhatIsRegisteredInPartsIsReducedAcrossThem) {
   std::uint64_t expected = 0;
   for (std::size_t i = 0; i < 10'000; ++i) expected += i % 251;
   EXPECT_EQ(result->state->Finish(0).value().entries.at(0).uint64_value, expected);
+}
+
+// Pairs of int64, of which the first and the last one overflow a sum.
+std::vector<std::int64_t> PairsThatOverflow(std::uint64_t count) {
+  std::vector<std::int64_t> pairs(2 * count);
+  std::iota(pairs.begin(), pairs.end(), std::int64_t{0});
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  pairs[0] = pairs[1] = pairs[2 * count - 2] = pairs[2 * count - 1] = kMost;
+  return pairs;
+}
+
+// As many as the slot's room for elements has place for, and those that are few enough for the kernels to
+// write them to the host, of which there are fewer if the slot is small.
+TEST_F(MemoryTest, ResultsOfRowsInPlaceGoToMemory) {
+  constexpr std::uint64_t kSlot = 64 << 10;
+  constexpr std::uint64_t kOwn = kSlot / kSegmentResultShare;
+  const auto backend = MakeCudaBackend(std::array{0}, {.slots = 1, .slot_bytes = kSlot});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  Slot& slot = *(*backend)->slots().front();
+  const auto kept = (*backend)->Allocate(0, 1 << 20);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  std::vector<std::uint64_t> memory(kSlot / sizeof(std::uint64_t));
+  const auto registered =
+      (*backend)->Register(std::as_bytes(std::span(memory)), /*is_written=*/true);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  for (const std::vector<std::string>& operators :
+       {std::vector<std::string>{"sum"}, std::vector<std::string>{"max", "sum"}}) {
+    ReductionSpec spec;
+    spec.operators = operators;
+    spec.element_type = ElementType::kInt64;
+    const ReductionPlan reduction = ReductionPlan::Create(spec).value();
+    const std::uint64_t row = 8 * operators.size();
+    ASSERT_EQ(slot.SegmentCapacityFrom(reduction, **kept, 0), kSlot / row);
+    for (const std::uint64_t bytes : {kOwn - row, kOwn, kOwn + row, 2 * kOwn, 2 * kOwn + row, kSlot - row, kSlot}) {
+      SCOPED_TRACE(testing::Message() << operators.size() << " operators, " << bytes);
+      const std::uint64_t count = bytes / row;
+      const std::vector<std::int64_t> pairs = PairsThatOverflow(count);
+      std::memcpy(const_cast<std::byte*>((*kept)->data()), pairs.data(), pairs.size() * 8);
+      const SegmentCut cut = {
+          .segment_count = count, .length = 2, .results = {.values = memory.data(), .stride = count}};
+      ASSERT_TRUE(slot.StartSegmentsFrom(reduction, cut, **kept, 0).ok());
+      absl::StatusOr<SegmentsResult> result = slot.WaitSegments();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->values.empty(), bytes > kOwn) << "kernels write to the slot's memory of the host";
+      if (result->values.empty()) result->values = std::span(memory).first(bytes / 8);
+      const std::span<const std::uint64_t> sums = result->Column(operators.size() - 1);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const bool fits = i != 0 && i + 1 != count;
+        ASSERT_EQ(sums[i], fits ? 4 * i + 1 : 0) << i;
+        if (operators.size() > 1) {
+          ASSERT_EQ(result->Column(0)[i], static_cast<std::uint64_t>(pairs[2 * i + 1])) << i;
+        }
+      }
+      ASSERT_EQ(result->errors.size(), 2u);
+      EXPECT_EQ(result->errors[0], (SegmentError{0, operators.size() - 1, Outcome::Error::kOverflow}));
+      EXPECT_EQ(result->errors[1].segment, count - 1);
+    }
+    const SegmentCut too_many = {.segment_count = kSlot / row + 1,
+                                 .length = 2,
+                                 .results = {.values = memory.data(), .stride = kSlot}};
+    EXPECT_TRUE(absl::IsInternal(slot.StartSegmentsFrom(reduction, too_many, **kept, 0)));
+  }
 }
 
 // The elements after a range are reduced where they lie as well, since they, too, begin with a whole vector.

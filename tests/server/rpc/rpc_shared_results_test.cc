@@ -176,6 +176,7 @@ TEST_F(SharedResultsTest, PlacesThatAreRefused) {
   for (const std::string& token : {std::string(), std::string(16, 'x')}) {
     EXPECT_EQ(refusal([&](auto& header) { header.mutable_results_reference()->set_token(token); }),
               "UNKNOWN_MEMORY");
+    EXPECT_EQ(field, "results_reference.token");
   }
   const std::uint64_t room = memory_->data().size();
   EXPECT_EQ(refusal([&](auto& header) {

@@ -157,10 +157,12 @@ TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
   }
 }
 
-// The number of starts in which `count` segments of one element are reduced that lie on the device.
-int StartsOfKeptSegments(std::uint64_t count) {
+// The number of starts in which `count` segments of one element are reduced that lie on the device. Their
+// results may go to memory; a slot has room for as many, or for twice as many if slots write them there.
+int StartsOfKeptSegments(std::uint64_t count, bool to_memory = false) {
   FakeBackend backend(4, /*slot_bytes=*/4 << 20);
   backend.behaviour.segment_capacity = count;
+  backend.behaviour.writes_results = true;
   Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
   SlotPool pool(SlotsOf(backend));
   SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
@@ -175,14 +177,25 @@ int StartsOfKeptSegments(std::uint64_t count) {
   reference.set_token(service.memories.Add(std::make_shared<const NamedMemory>(
       std::vector<NamedMemory::Part>{{.memory = memory, .byte_count = array.data.size()}})));
   reference.set_element_count(count);
-  SegmentDriver driver(service, pool);
+  std::vector<std::uint64_t> results(count);
+  if (to_memory) {
+    request.mutable_header()->set_expected_segment_count(count);
+    request.mutable_header()->mutable_results_reference()->set_token(service.memories.Add(
+        std::make_shared<const NamedMemory>(std::make_shared<const FakeMemory>(
+                                                std::as_bytes(std::span(results)), /*host_can_read=*/true),
+                                            std::as_writable_bytes(std::span(results)))));
+  }
+  SegmentDriver driver(service, pool, /*has_values=*/!to_memory);
   driver.OnMessage(MessageOf(request));
   driver.OnEnd();
   while (!driver.ended()) {
     driver.AwaitDevice();
     driver.TakeOutput();
   }
-  EXPECT_TRUE(driver.status().ok() && driver.reader().rows() == array.Expected()) << driver.status();
+  EXPECT_TRUE(driver.status().ok()) << driver.status();
+  SegmentRows rows = driver.reader().rows();
+  for (std::uint64_t i = 0; to_memory && i < count; ++i) rows.rows[i] = {results[i]};
+  EXPECT_TRUE(rows == array.Expected());
   return backend.behaviour.waits;
 }
 
@@ -192,6 +205,8 @@ TEST(SegmentsDeviceTest, ManyResultsOfAKeptArrayComeInParts) {
   EXPECT_EQ(StartsOfKeptSegments(16'385), 2);
   EXPECT_EQ(StartsOfKeptSegments(65'536), 4);
   EXPECT_EQ(StartsOfKeptSegments(100'000), 4);
+  EXPECT_EQ(StartsOfKeptSegments(16'384, /*to_memory=*/true), 1);
+  EXPECT_EQ(StartsOfKeptSegments(65'536, /*to_memory=*/true), 4);
 }
 
 // A device that fails, or that works when all clients are gone.
