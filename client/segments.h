@@ -71,8 +71,8 @@ struct SegmentColumn {
   Kind kind = Kind::kUint64;  // what the 8 bytes of a value are; a bool is 0 or 1
 };
 
-// The columns of these operators' results. UNIMPLEMENTED for operators that do not exist, INVALID_ARGUMENT for
-// matrices and whatever else is no specification.
+// The columns of these operators' results. UNIMPLEMENTED for operators that do not exist, INVALID_ARGUMENT
+// for matrices and whatever else is no specification.
 absl::StatusOr<std::vector<SegmentColumn>> SegmentColumnsOf(const Spec& spec, ElementType type);
 
 // A segment without a result for one operator: its values are 0, its indices SegmentColumn::kNoIndex.

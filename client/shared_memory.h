@@ -97,7 +97,8 @@ class MemoryConnection {
   // have that much, or the server allows less.
   absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count, const CallOptions& options = {}) const;
 
-  // The same, but whoever knows the token can have results of segments written there, too.
+  // The same, but whoever knows the token can have results of segments written there, too. PERMISSION_DENIED
+  // (NOT_ALLOWED) unless this process has the user of the server's.
   absl::StatusOr<SharedMemory> AllocateForResults(std::uint64_t byte_count,
                                                   const CallOptions& options = {}) const;
 
@@ -107,7 +108,7 @@ class MemoryConnection {
   absl::StatusOr<RegisteredMemory> Register(int memfd, std::uint64_t byte_count,
                                             const CallOptions& options = {}) const;
   // The same, but whoever knows the token can have results written there, too. INVALID_ARGUMENT (BAD_MEMORY)
-  // also if the memfd has been sealed against writes before.
+  // also if the memfd has been sealed against writes before; PERMISSION_DENIED as above.
   absl::StatusOr<RegisteredMemory> RegisterForResults(int memfd, std::uint64_t byte_count,
                                                       const CallOptions& options = {}) const;
 

@@ -40,6 +40,8 @@ Mapping::~Mapping() {
   if (!bytes_.empty()) UnmapBytes(bytes_);
 }
 
+void Mapping::Measure(const Memfd& memfd) { is_of_large_file_ = IsLarge(memfd.get()); }
+
 bool Mapping::UnmapNext() {
   if (bytes_.size() <= kUnmappedBytes) return false;
   UnmapBytes(bytes_.first(kUnmappedBytes));
@@ -59,7 +61,7 @@ std::weak_ptr<const void> UnmapElsewhere(Mapping mapping, uid_t owner) {
 }
 
 void Unmap(Mapping mapping, uid_t owner) {
-  if (mapping.is_of_large_file()) UnmapElsewhere(std::move(mapping), owner);
+  if (!mapping.bytes().empty() && mapping.is_of_large_file()) UnmapElsewhere(std::move(mapping), owner);
 }
 
 }  // namespace warpfold::server

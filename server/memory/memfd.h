@@ -79,6 +79,8 @@ class Mapping {
 
   // Unmaps the first part, except for the last one; false where only that is left, or nothing.
   bool UnmapNext();
+  // Looks again how large the file is, which may have grown since it was mapped.
+  void Measure(const Memfd& memfd);
   // Whether the end of the last part may take long.
   bool is_of_large_file() const { return is_of_large_file_; }
 

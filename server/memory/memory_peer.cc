@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/memory/memory_peer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -40,6 +42,7 @@ absl::StatusOr<kernels::ProcessMemory> MemoryOf(const v1::RegisterGpuMemory& req
 MemoryPeer::~MemoryPeer() {
   if (registering_.has_value()) registrar_.Unregister(*registering_);
   for (const Registrar::Handle registration : registrations_) registrar_.Unregister(registration);
+  if (sealing_ != nullptr) sealing_mapping_.Measure(sealing_->memfd);
   Unmap(std::move(sealing_mapping_), *user_);
   CloseConnectionElsewhere(std::move(socket_), *user_, user_);
 }
@@ -121,6 +124,13 @@ bool MemoryPeer::RegisterHost(Memfd memfd, const v1::RegisterHostMemory& request
   if (absl::Status status = registrar_.CheckHost(memfd, byte_count, *user_); !status.ok()) {
     return Answer(status);
   }
+  // It has to be mapped before it is sealed, and mapping it waits for whoever makes holes in it, as all other
+  // threads of this process that map anything then do (docs/adr/0141).
+  if (request.writable() && *user_ != geteuid()) {
+    return Answer(kernels::Error(absl::StatusCode::kPermissionDenied, reason::kNotAllowed,
+                                 "only the server's own user may register memory that is writable",
+                                 {{"field", "writable"}}));
+  }
   if (request.writable()) {
     sealing_mapping_ = Mapping(memfd, byte_count, /*is_writable=*/true);
     if (sealing_mapping_.bytes().empty()) {
@@ -153,6 +163,7 @@ bool MemoryPeer::EndSealing(absl::Time now) {
   const std::shared_ptr<Sealing> sealing = std::exchange(sealing_, nullptr);
   Mapping writable = std::exchange(sealing_mapping_, Mapping());
   if (!sealing->result->ok()) {
+    writable.Measure(sealing->memfd);
     Unmap(std::move(writable), *user_);
     return Answer(*sealing->result);
   }

@@ -127,6 +127,7 @@ absl::Status Registrar::CheckGpu(const kernels::ProcessMemory& memory, uid_t use
 
 absl::StatusOr<Registrar::Handle> Registrar::BeginHost(Memfd memfd, std::uint64_t byte_count, uid_t user,
                                                        Mapping writable) {
+  writable.Measure(memfd);
   absl::Status status = CheckAllocated(memfd.get());
   if (status.ok()) status = CheckRoom(byte_count, user);
   if (!status.ok()) {

@@ -305,6 +305,29 @@ def test_memory_of_others(client, beside, path):
     check(client, "sum", OnGpu(x), out, False, axis=1)
 
 
+def test_a_server_of_another_user(client, monkeypatch):
+    """It writes to no memory of this one, but reads it."""
+    asked = []
+
+    class Refusing:
+        def __init__(self, connection):
+            self.connection = connection
+
+        def allocate(self, byte_count, for_results, *rest):
+            asked.append(for_results)
+            if for_results:
+                raise errors.PermissionDeniedError("another user's", "NOT_ALLOWED")
+            return self.connection.allocate(byte_count, for_results, *rest)
+
+    connect = client._memory._connect
+    monkeypatch.setattr(client._memory, "_connect",
+                        lambda *args: (Refusing(connect(*args)[0]), True))
+    x = in_memory(client, sample("float64", (30, 4)))
+    assert client.reduce(x, ["sum"]).way == "shared memory"
+    check(client, "sum", x, client.empty(30), False, axis=1)
+    assert asked == [True, False, False]
+
+
 def test_progress(client):
     x, told = numpy.ones((1000, 1000)), []
     out = client.empty(1000)

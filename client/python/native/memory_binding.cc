@@ -33,11 +33,14 @@ MemoryConnection Connect(const std::string& path, const CallOptions& settings, c
 
 // The server may also write results there, since any array in it can be an `out`.
 std::shared_ptr<SharedMemory> Allocate(const MemoryConnection& connection, std::uint64_t byte_count,
-                                       const CallOptions& settings, const std::stop_source* stop) {
+                                       bool for_results, const CallOptions& settings,
+                                       const std::stop_source* stop) {
   Watch watch{nb::none()};
   const CallOptions options = OptionsOf(settings, stop, watch);
-  return MakeProcessBound<SharedMemory>(
-      Call(watch, [&] { return connection.AllocateForResults(byte_count, options); }));
+  return MakeProcessBound<SharedMemory>(Call(watch, [&] {
+    return for_results ? connection.AllocateForResults(byte_count, options)
+                       : connection.Allocate(byte_count, options);
+  }));
 }
 
 std::shared_ptr<RegisteredMemory> RegisterGpu(const MemoryConnection& connection, const nb::bytes& handle,
@@ -71,7 +74,7 @@ void BindMemory(nb::module_& module) {
       .def_prop_ro("token", &TokenOf<RegisteredMemory>);
   nb::class_<MemoryConnection>(module, "MemoryConnection")
       .def_static("open", &Connect, nb::arg(), nb::arg(), nb::arg().none())
-      .def("allocate", &Allocate, nb::arg(), nb::arg(), nb::arg().none())
+      .def("allocate", &Allocate, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def("register_gpu", &RegisterGpu, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
            nb::arg().none());
 }

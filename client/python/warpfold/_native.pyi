@@ -105,7 +105,7 @@ class Writer:
         """Ends the call unless it was committed; nothing may follow."""
 
 class SharedMemory:
-    """Memory that the server has mapped, until this is gone. It may write results there."""
+    """Memory that the server has mapped, until this is gone."""
 
     token: bytes
     address: int
@@ -121,7 +121,8 @@ class RegisteredMemory:
 class MemoryConnection:
     @staticmethod
     def open(path: str, settings: Settings, stop: Stop | None, /) -> MemoryConnection: ...
-    def allocate(self, byte_count: int, settings: Settings, stop: Stop | None, /) -> SharedMemory: ...
+    def allocate(self, byte_count: int, for_results: bool, settings: Settings, stop: Stop | None,
+                 /) -> SharedMemory: ...
     def register_gpu(self, handle: bytes, pci_bus_id: str, byte_offset: int, byte_count: int,
                      settings: Settings, stop: Stop | None, /) -> RegisteredMemory: ...
 

@@ -21,6 +21,7 @@ from warpfold.errors import (
     CancelledError,
     DeadlineExceededError,
     FailedPreconditionError,
+    PermissionDeniedError,
     ResourceExhaustedError,
     UnavailableError,
     WarpfoldError,
@@ -78,6 +79,8 @@ class Memory:
         self._skipped_until = 0.0
         self._refused: dict[int, float] = {}
         self._is_closed = False
+        # Whether the server may write results to arrays: until it says that it does so for its own user only.
+        self._takes_results = True
 
     def of_call(self, settings: Settings, stop: Stop | None) -> MemoryOfCall:
         return MemoryOfCall(self, settings, stop)
@@ -105,8 +108,7 @@ class Memory:
         nbytes = math.prod(lengths) * kind.itemsize
         if nbytes >= 2**63 or max(lengths, default=0) >= 2**63:
             raise ResourceExhaustedError(f"no machine has memory of the shape {lengths}", "TOO_MUCH_MEMORY")
-        memory = self._ask(lambda connection, rest: connection.allocate(max(nbytes, 1), rest, stop), settings,
-                           stop)
+        memory = self._allocate(max(nbytes, 1), settings, stop)
         with self._lock:
             alive = [(begin, known) for begin, known in zip(*self._shared, strict=True)
                      if known() is not None]
@@ -115,6 +117,19 @@ class Memory:
             self._shared = ([begin for begin, _ in alive], [known for _, known in alive])
         array: numpy.ndarray[Any, Any] = memory.bytes()[:nbytes].view(kind).reshape(lengths)
         return array
+
+    def _allocate(self, nbytes: int, settings: Settings, stop: Stop | None) -> _native.SharedMemory:
+        """For results, too, unless this process has another user than the server's."""
+        def ask() -> _native.SharedMemory:
+            return self._ask(lambda connection, rest: connection.allocate(nbytes, self._takes_results, rest,
+                                                                          stop), settings, stop)
+        try:
+            return ask()
+        except PermissionDeniedError:
+            if not self._takes_results:
+                raise
+        self._takes_results = False
+        return ask()
 
     def refer(self, elements: Elements) -> None:
         """Lets elements that lie in this memory be passed by reference."""
@@ -130,7 +145,8 @@ class Memory:
     def place_of(self, array: numpy.ndarray[Any, Any]) -> Reference | None:
         """Where the server can write all elements of this array; None if it cannot."""
         address = array.__array_interface__["data"][0]
-        memory = self._that_has(address, array.nbytes) if array.flags.c_contiguous else None
+        is_place = self._takes_results and array.flags.c_contiguous
+        memory = self._that_has(address, array.nbytes) if is_place else None
         if memory is None or address % _RESULT_BYTES != 0:
             return None
         return Reference(memory.token, address - memory.address, array.size, memory)

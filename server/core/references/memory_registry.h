@@ -65,6 +65,10 @@ class NamedMemory {
   // Its bytes, if results may be written there; otherwise none.
   std::span<std::byte> writable() const { return writable_; }
 
+  // How many calls have ended while devices may still write results there.
+  int late_writers() const { return late_writers_; }
+  void AddLateWriter(int count) const { late_writers_ += count; }
+
   // What elements an array has; none if the bytes may be anything.
   const std::optional<ElementLayout>& layout() const { return layout_; }
 
@@ -87,6 +91,7 @@ class NamedMemory {
   const std::span<std::byte> writable_;
   mutable std::atomic<std::int64_t> last_use_ns_ = 0;
   mutable std::atomic<int> users_ = 0;
+  mutable std::atomic<int> late_writers_ = 0;
 };
 
 // From the system's source of random bits.

@@ -15,9 +15,14 @@ absl::Status TooMany() { return absl::InternalError("more segments than there is
 
 ResultsMemory::ResultsMemory(std::shared_ptr<const NamedMemory> memory, std::uint64_t byte_offset,
                              std::uint64_t segment_count)
-    : memory_(std::move(memory)),
-      values_(reinterpret_cast<std::uint64_t*>(memory_->writable().data() + byte_offset)),
+    : writer_(std::make_shared<Writer>(std::move(memory))),
+      values_(reinterpret_cast<std::uint64_t*>(writer_->memory->writable().data() + byte_offset)),
       segment_count_(segment_count) {}
+
+void ResultsMemory::EndEarly() {
+  writer_->memory->AddLateWriter(1);
+  writer_->is_late = true;
+}
 
 kernels::ResultColumns ResultsMemory::ColumnsOf(std::uint64_t first, std::uint64_t count) const {
   if (first > segment_count_ || count > segment_count_ - first) return {};

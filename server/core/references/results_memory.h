@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "kernels/segments.h"
@@ -24,9 +25,13 @@ class ResultsMemory {
   ResultsMemory(std::shared_ptr<const NamedMemory> memory, std::uint64_t byte_offset,
                 std::uint64_t segment_count);
 
-  const std::shared_ptr<const NamedMemory>& memory() const { return memory_; }
+  // Keeps the memory, for slots that may write there.
+  std::shared_ptr<const void> owner() const { return writer_; }
   // Whether slots may write there themselves.
-  bool device_may_write() const { return memory_->parts().front().memory->is_registered(); }
+  bool device_may_write() const { return writer_->memory->parts().front().memory->is_registered(); }
+  // The call ends while slots may still write there: until they do no longer, the memory has a late writer.
+  // At most once.
+  void EndEarly();
   // Where the columns of `count` segments from `first` on lie; nowhere if there are no such segments.
   kernels::ResultColumns ColumnsOf(std::uint64_t first, std::uint64_t count) const;
 
@@ -37,7 +42,18 @@ class ResultsMemory {
   absl::Status WriteRow(std::uint64_t segment, std::span<const std::uint64_t> row) const;
 
  private:
-  std::shared_ptr<const NamedMemory> memory_;
+  struct Writer {
+    explicit Writer(std::shared_ptr<const NamedMemory> of) : memory(std::move(of)) {}
+    Writer(const Writer&) = delete;
+    Writer& operator=(const Writer&) = delete;
+    ~Writer() {
+      if (is_late) memory->AddLateWriter(-1);
+    }
+    const std::shared_ptr<const NamedMemory> memory;
+    bool is_late = false;
+  };
+
+  std::shared_ptr<Writer> writer_;
   std::uint64_t* values_ = nullptr;
   std::uint64_t segment_count_ = 0;
 };

@@ -48,6 +48,8 @@ void SegmentReducer::Release() {
     pending.messages = {};
   }
   messages_.clear();
+  const auto is_at_work = [](const Pending& pending) { return pending.slot != nullptr; };
+  if (slots_write_memory() && std::ranges::any_of(pending_, is_at_work)) memory_->EndEarly();
   memory_.reset();
   cursor_.Forget();
 }
@@ -110,7 +112,7 @@ absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::
   // The device may read lengths, and write results, until it is done, whatever happens to the call.
   using Owners = std::array<std::shared_ptr<const void>, 3>;
   work.memory = std::make_shared<const Owners>(
-      Owners{std::move(work.memory), cut.owner, memory_.has_value() ? memory_->memory() : nullptr});
+      Owners{std::move(work.memory), cut.owner, memory_.has_value() ? memory_->owner() : nullptr});
   if (absl::Status started = pool_.Started(*this, slot, std::move(status), work); !started.ok()) {
     return started;
   }

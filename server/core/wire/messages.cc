@@ -193,6 +193,11 @@ absl::StatusOr<ResultsMemory> FindResultsMemory(const MemoryRegistry& memories,
   if (reference.byte_offset() % sizeof(std::uint64_t) != 0) {
     return BadHeader("results_reference.byte_offset", "must be a multiple of 8");
   }
+  if ((*memory)->late_writers() > 0) {
+    return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooManyReductions,
+                          "the device still writes results of a call that has ended to this memory",
+                          {{"field", kToken}, {"retry_ms", "10"}});
+  }
   if (reference.byte_offset() > bytes || segment_count > (bytes - reference.byte_offset()) / row_bytes) {
     return BadHeader("results_reference.byte_offset",
                      absl::StrCat("leaves no room in the memory's ", bytes, " bytes for the results of ",

@@ -130,18 +130,19 @@ TEST_F(MemoryTest, ResultsOfRowsInPlaceGoToMemory) {
   const auto kept = (*backend)->Allocate(0, 1 << 20);
   ASSERT_TRUE(kept.ok()) << kept.status();
   std::vector<std::uint64_t> memory(kSlot / sizeof(std::uint64_t));
-  const auto registered =
-      (*backend)->Register(std::as_bytes(std::span(memory)), /*is_written=*/true);
+  const auto registered = (*backend)->Register(std::as_bytes(std::span(memory)), /*is_written=*/true);
   ASSERT_TRUE(registered.ok()) << registered.status();
   for (const std::vector<std::string>& operators :
-       {std::vector<std::string>{"sum"}, std::vector<std::string>{"max", "sum"}}) {
+       {std::vector<std::string>{"sum"}, std::vector<std::string>{"argmin", "sum"}}) {
     ReductionSpec spec;
     spec.operators = operators;
     spec.element_type = ElementType::kInt64;
     const ReductionPlan reduction = ReductionPlan::Create(spec).value();
-    const std::uint64_t row = 8 * operators.size();
+    const std::size_t columns = SegmentLayout(reduction).columns().size();
+    const std::uint64_t row = 8 * columns;
     ASSERT_EQ(slot.SegmentCapacityFrom(reduction, **kept, 0), kSlot / row);
-    for (const std::uint64_t bytes : {kOwn - row, kOwn, kOwn + row, 2 * kOwn, 2 * kOwn + row, kSlot - row, kSlot}) {
+    for (const std::uint64_t bytes :
+         {kOwn - row, kOwn, kOwn + row, 2 * kOwn, 2 * kOwn + row, kSlot - row, kSlot}) {
       SCOPED_TRACE(testing::Message() << operators.size() << " operators, " << bytes);
       const std::uint64_t count = bytes / row;
       const std::vector<std::int64_t> pairs = PairsThatOverflow(count);
@@ -151,23 +152,23 @@ TEST_F(MemoryTest, ResultsOfRowsInPlaceGoToMemory) {
       ASSERT_TRUE(slot.StartSegmentsFrom(reduction, cut, **kept, 0).ok());
       absl::StatusOr<SegmentsResult> result = slot.WaitSegments();
       ASSERT_TRUE(result.ok()) << result.status();
-      EXPECT_EQ(result->values.empty(), bytes > kOwn) << "kernels write to the slot's memory of the host";
-      if (result->values.empty()) result->values = std::span(memory).first(bytes / 8);
-      const std::span<const std::uint64_t> sums = result->Column(operators.size() - 1);
+      EXPECT_EQ(result->values.empty(), count * row > kOwn)
+          << "kernels write to the slot's memory of the host";
+      if (result->values.empty()) result->values = std::span(memory).first(count * columns);
+      const std::span<const std::uint64_t> sums = result->Column(columns - 1);
       for (std::uint64_t i = 0; i < count; ++i) {
         const bool fits = i != 0 && i + 1 != count;
         ASSERT_EQ(sums[i], fits ? 4 * i + 1 : 0) << i;
         if (operators.size() > 1) {
-          ASSERT_EQ(result->Column(0)[i], static_cast<std::uint64_t>(pairs[2 * i + 1])) << i;
+          ASSERT_EQ(result->Column(0)[i], static_cast<std::uint64_t>(pairs[2 * i])) << i;
         }
       }
       ASSERT_EQ(result->errors.size(), 2u);
       EXPECT_EQ(result->errors[0], (SegmentError{0, operators.size() - 1, Outcome::Error::kOverflow}));
       EXPECT_EQ(result->errors[1].segment, count - 1);
     }
-    const SegmentCut too_many = {.segment_count = kSlot / row + 1,
-                                 .length = 2,
-                                 .results = {.values = memory.data(), .stride = kSlot}};
+    const SegmentCut too_many = {
+        .segment_count = kSlot / row + 1, .length = 2, .results = {.values = memory.data(), .stride = kSlot}};
     EXPECT_TRUE(absl::IsInternal(slot.StartSegmentsFrom(reduction, too_many, **kept, 0)));
   }
 }

@@ -77,6 +77,24 @@ TEST(Mapping, OfAFileWithMuchBehindItsEndIsOfALargeOne) {
   EXPECT_TRUE(Mapping(memfd, 4096).is_of_large_file());
 }
 
+TEST(Mapping, OfAFileThatHasGrownSinceIsOfALargeOneOnceItIsMeasured) {
+  const Memfd memfd = Make(4096);
+  Mapping mapping(memfd, 4096, /*is_writable=*/true);
+  EXPECT_FALSE(mapping.is_of_large_file());
+  ASSERT_EQ(fallocate(memfd.get(), 0, 0, static_cast<off_t>(kPart + 4096)), 0);
+  mapping.Measure(memfd);
+  EXPECT_TRUE(mapping.is_of_large_file());
+}
+
+TEST(Mapping, IsWritableOnlyIfThatWasAsked) {
+  const Memfd memfd = Make(4096);
+  EXPECT_TRUE(Mapping(memfd, 4096).writable().empty());
+  const Mapping mapping(memfd, 4096, /*is_writable=*/true);
+  ASSERT_EQ(mapping.writable().size(), 4096u);
+  mapping.writable()[5] = std::byte{7};
+  EXPECT_EQ(mapping.bytes()[5], std::byte{7});
+}
+
 TEST(Mapping, OfNothingThatCanBeMappedIsEmpty) {
   Mapping mapping(Memfd(), 4096);
   EXPECT_TRUE(mapping.bytes().empty());

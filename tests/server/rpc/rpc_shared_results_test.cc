@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "client/client.h"
 #include "client/error.h"
 #include "client/shared_memory.h"
@@ -260,6 +261,39 @@ TEST_F(SharedResultsTest, MemoryThatIsGivenBackDuringACall) {
   call.join();
   EXPECT_TRUE(summary.ok()) << summary.status();
   Await([&] { return socket_->registrar().registered_bytes() < registered; });
+  ExpectUnharmed();
+}
+
+// What a call that was cancelled still makes the device write must not replace what a later one has written.
+TEST_F(SharedResultsTest, ALaterCallWaitsForADeviceThatStillWrites) {
+  const auto array = client_.Put(values_);
+  ASSERT_TRUE(array.ok());
+  backend_.behaviour.writes_results = true;
+  backend_.behaviour.SetBlocked(true);
+  const auto reduce = [&](const char* op, std::stop_token stop) {
+    return client_
+        .ReduceSegmentsReference({.operators = {op}}, ElementType::kInt32, array->whole(),
+                                 {.length = 10, .results = ResultsReference{memory_->token()}},
+                                 [](const warpfold::SegmentResults&) {}, {.stop = stop})
+        .status();
+  };
+  std::stop_source stop;
+  std::thread first([&] { EXPECT_TRUE(absl::IsCancelled(reduce("min", stop.get_token()))); });
+  Await([&] { return backend_.behaviour.working() > 0; });
+  stop.request_stop();
+  first.join();
+  Await([&] { return server_->in_progress() == 0; });
+  EXPECT_EQ(Refusal(HeaderOf(array->token)), "TOO_MANY_REDUCTIONS");
+  absl::Status status;
+  std::thread second([&] { status = reduce("max", {}); });
+  absl::SleepFor(absl::Milliseconds(50));
+  backend_.behaviour.SetBlocked(false);
+  second.join();
+  EXPECT_TRUE(status.ok()) << status;
+  const auto* const written = reinterpret_cast<const std::int64_t*>(memory_->data().data());
+  for (std::size_t i = 0; i < values_.size() / 10; ++i) {
+    ASSERT_EQ(written[i], *std::max_element(values_.begin() + 10 * i, values_.begin() + 10 * i + 10));
+  }
   ExpectUnharmed();
 }
 

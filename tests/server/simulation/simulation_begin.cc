@@ -209,18 +209,24 @@ KeptArrays World::MakeArrays() {
         token, {.owner = "an owner", .bytes = {reinterpret_cast<const char*>(data.data()), data.size()}});
     return token;
   };
+  KeptArrays kept = {.ints = KeepArray(random_, backend_, service_.memories, ArrayData(false)),
+                     .floats = KeepArray(random_, backend_, service_.memories, ArrayData(true)),
+                     .resident_ints = put(kernels::ElementType::kInt32, ArrayData(false)),
+                     .resident_floats = put(kernels::ElementType::kFloat32, ArrayData(true)),
+                     .results = {},
+                     .results_memory = {}};
   // The same memory for all worlds: each script fills what it uses.
-  static auto* const results = new std::vector<std::uint64_t>(kMaxClients * std::size_t{8'192});
-  auto memory =
-      std::make_shared<const FakeMemory>(std::as_bytes(std::span(*results)), /*host_can_read=*/true);
-  auto named =
-      std::make_shared<const NamedMemory>(std::move(memory), std::as_writable_bytes(std::span(*results)));
-  return {.ints = KeepArray(random_, backend_, service_.memories, ArrayData(false)),
-          .floats = KeepArray(random_, backend_, service_.memories, ArrayData(true)),
-          .resident_ints = put(kernels::ElementType::kInt32, ArrayData(false)),
-          .resident_floats = put(kernels::ElementType::kFloat32, ArrayData(true)),
-          .results = service_.memories.Add(std::move(named)),
-          .results_memory = *results};
+  static auto* const results = new std::array<std::vector<std::uint64_t>, kMaxClients>;
+  for (std::size_t i = 0; i < kMaxClients; ++i) {
+    std::vector<std::uint64_t>& of_client = (*results)[i];
+    of_client.resize(8'192);
+    auto memory =
+        std::make_shared<const FakeMemory>(std::as_bytes(std::span(of_client)), /*host_can_read=*/true);
+    kept.results_memory[i] = of_client;
+    kept.results[i] = service_.memories.Add(
+        std::make_shared<const NamedMemory>(std::move(memory), std::as_writable_bytes(std::span(of_client))));
+  }
+  return kept;
 }
 
 }  // namespace warpfold::server

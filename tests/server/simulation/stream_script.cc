@@ -204,17 +204,15 @@ Script KeptScript(Random& random, std::uint64_t identity, const KeptArrays& kept
   return script;
 }
 
-// Has the values written to the client's part of the memory, if they fit.
+// Has the values written to the client's memory, if they fit.
 void WantColumns(std::uint64_t identity, const KeptArrays& kept, std::size_t columns, SegmentedArray& array,
                  Script& script) {
-  const std::size_t part = kept.results_memory.size() / kMaxClients;
   const std::size_t count = columns * array.lengths.size();
-  if (count > part) return;
-  const std::span<std::uint64_t> memory = kept.results_memory.subspan(identity * part, count);
+  if (count > kept.results_memory[identity].size()) return;
+  const std::span<std::uint64_t> memory = kept.results_memory[identity].first(count);
   std::ranges::fill(memory, 0xabababab);
   array.header.set_expected_segment_count(array.lengths.size());
-  array.header.mutable_results_reference()->set_token(kept.results);
-  array.header.mutable_results_reference()->set_byte_offset(identity * part * sizeof(std::uint64_t));
+  array.header.mutable_results_reference()->set_token(kept.results[identity]);
   script.columns = memory;
   script.has_columns = true;
 }

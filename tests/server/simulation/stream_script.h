@@ -4,6 +4,7 @@
 // What the clients of the simulation send, and the responses that they should get.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -78,18 +79,18 @@ inline constexpr std::size_t kHosts = 3;
 std::string PeerOf(std::size_t host, std::size_t port = 1024);
 std::string RandomPeer(Random& random);
 
+inline constexpr std::size_t kMaxClients = 8;
+
 // The tokens of arrays that the server keeps: of the integers and of the floats of ArrayData.
 struct KeptArrays {
   std::string ints;
   std::string floats;
   std::string resident_ints;  // likewise, but DeleteArray may end them
   std::string resident_floats;
-  // Memory of the host for results of segments: each client has an equal part of it.
-  std::string results;
-  std::span<std::uint64_t> results_memory;
+  // Of each client, memory of the host for results of segments.
+  std::array<std::string, kMaxClients> results;
+  std::array<std::span<std::uint64_t>, kMaxClients> results_memory;
 };
-
-inline constexpr std::size_t kMaxClients = 8;
 
 // The data that scripts reduce all or the beginning of.
 std::span<const std::byte> ArrayData(bool floats);

@@ -180,10 +180,10 @@ int StartsOfKeptSegments(std::uint64_t count, bool to_memory = false) {
   std::vector<std::uint64_t> results(count);
   if (to_memory) {
     request.mutable_header()->set_expected_segment_count(count);
-    request.mutable_header()->mutable_results_reference()->set_token(service.memories.Add(
-        std::make_shared<const NamedMemory>(std::make_shared<const FakeMemory>(
-                                                std::as_bytes(std::span(results)), /*host_can_read=*/true),
-                                            std::as_writable_bytes(std::span(results)))));
+    request.mutable_header()->mutable_results_reference()->set_token(
+        service.memories.Add(std::make_shared<const NamedMemory>(
+            std::make_shared<const FakeMemory>(std::as_bytes(std::span(results)), /*host_can_read=*/true),
+            std::as_writable_bytes(std::span(results)))));
   }
   SegmentDriver driver(service, pool, /*has_values=*/!to_memory);
   driver.OnMessage(MessageOf(request));
