@@ -245,12 +245,15 @@ void World::Check() {
                  "admission does not count the calls in progress");
   for (const SimulatedShard& shard : shards_) {
     const SlotPool& slots = shard.shard->slots();
-    const auto in_progress =
-        std::count_if(clients_.begin(), clients_.end(), [&](const SimulatedClient& client) {
-          return client.begun() && !client.answered() && &client.shard() == shard.shard.get();
-        });
-    ledger_.Expect(slots.waiting() <= static_cast<std::size_t>(in_progress),
-                   "an answered call waits for a slot");
+    std::size_t in_progress = 0;
+    std::size_t may_wait = 0;
+    for (const SimulatedClient& client : clients_) {
+      if (!client.begun() || client.answered() || &client.shard() != shard.shard.get()) continue;
+      ++in_progress;
+      // Four long segments of an array that lies there are reduced at once, each with slots of its own.
+      may_wait += IsSegments(client.script()) ? 5 : 1;
+    }
+    ledger_.Expect(slots.waiting() <= may_wait, "an answered call waits for a slot");
     ledger_.Expect(in_progress > 0 || !shard.shard->turns().has_waiting(),
                    "an answered call waits for its turn");
   }

@@ -91,7 +91,7 @@ class World::WatchedSlot : public kernels::Slot {
   }
   absl::Status StartSegmentsFrom(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
                                  const kernels::Memory& memory, std::uint64_t byte_offset) override {
-    return slot_.StartSegmentsFrom(reduction, cut, memory, byte_offset);
+    return Watch(reduction, [&] { return slot_.StartSegmentsFrom(reduction, cut, memory, byte_offset); });
   }
   absl::StatusOr<kernels::SegmentsResult> WaitSegments() override { return slot_.WaitSegments(); }
 

@@ -217,11 +217,8 @@ void WantColumns(std::uint64_t identity, const KeptArrays& kept, std::size_t col
   script.has_columns = true;
 }
 
-// Some are longer than a slot, some are empty; they come in pieces, of which none is taken or many are.
-Script SegmentsScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
-  Script script;
-  script.method = "/warpfold.v1.SegmentService/ReduceSegments";
-  const bool floats = OneIn(random, 2);
+// Some are longer than a slot, some are empty.
+SegmentedArray RandomSegments(Random& random, std::uint64_t identity, bool floats) {
   SegmentedArray array;
   *array.header.mutable_spec() = Spec(floats, identity);
   const std::size_t elements = kSizes[Below(random, kSizes.size())];
@@ -237,8 +234,40 @@ Script SegmentsScript(Random& random, std::uint64_t identity, const KeptArrays& 
   const auto data = Data(floats, std::accumulate(array.lengths.begin(), array.lengths.end(), std::size_t{0}));
   array.data.assign(reinterpret_cast<const char*>(data.data()), data.size());
   if (is_even) array.header.set_segment_length(length);
+  return array;
+}
+
+// They lie on the devices: only the header and the lengths come.
+Script KeptSegmentsScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
+  Script script;
+  script.method = "/warpfold.v1.SegmentService/ReduceSegments";
+  const bool floats = OneIn(random, 2);
+  SegmentedArray array = RandomSegments(random, identity, floats);
+  script.rows = array.Expected().rows;
+  array.header.set_expected_segment_count(array.lengths.size());
+  array.header.mutable_reference()->set_token(floats ? kept.floats : kept.ints);
+  array.header.mutable_reference()->set_element_count(array.element_count());
+  if (!script.rows.empty() && OneIn(random, 2)) {
+    WantColumns(identity, kept, script.rows.front().size(), array, script);
+  }
+  v1::ReduceSegmentsRequest request;
+  *request.mutable_header() = array.header;
+  script.lines.push_back({request.SerializeAsString()});
+  if (!array.header.has_segment_length() && !array.lengths.empty()) {
+    const std::size_t bytes = array.lengths.size() * sizeof(std::uint64_t);
+    request.mutable_lengths()->set_lengths(array.lengths.data(), bytes);
+    script.lines.push_back({request.SerializeAsString(), true, bytes});
+  }
+  return script;
+}
+
+// They come in pieces, of which none is taken or many are.
+Script SegmentsScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
+  Script script;
+  script.method = "/warpfold.v1.SegmentService/ReduceSegments";
+  SegmentedArray array = RandomSegments(random, identity, OneIn(random, 2));
   std::vector<std::size_t> cuts(Below(random, 5));
-  for (std::size_t& cut : cuts) cut = Below(random, data.size() + 1);
+  for (std::size_t& cut : cuts) cut = Below(random, array.data.size() + 1);
   std::sort(cuts.begin(), cuts.end());
   script.rows = array.Expected().rows;
   if (!script.rows.empty() && OneIn(random, 2)) {
@@ -350,7 +379,8 @@ Script RandomScript(Random& random, std::uint64_t identity, const KeptArrays& ke
   const std::size_t method = Below(random, 14);
   Script script = method < 3    ? ReduceScript(random, identity)
                   : method < 4  ? KeptScript(random, identity, kept)
-                  : method < 6  ? SegmentsScript(random, identity, kept)
+                  : method < 5  ? SegmentsScript(random, identity, kept)
+                  : method < 6  ? KeptSegmentsScript(random, identity, kept)
                   : method < 8  ? ArrayScript(random, identity)
                   : method < 9  ? MergeScript(random)
                   : method < 10 ? SmallScript(random)
