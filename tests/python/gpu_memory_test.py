@@ -131,7 +131,7 @@ class _Registered:
 
 def test_arrays_on_a_gpu(client, path, monkeypatch):
     real = _native.MemoryConnection.open(path, SETTINGS, None)
-    shared = real.allocate(80_000, SETTINGS, None)
+    shared = real.allocate(80_000, False, SETTINGS, None)
     x = shared.bytes().view("float64")
     x[:] = numpy.random.default_rng(4).normal(size=10_000)
     driver = Driver(shared.address, 80_000)
@@ -157,7 +157,7 @@ def test_arrays_on_a_gpu(client, path, monkeypatch):
 def lent(path, monkeypatch):
     """Lends a client a stand-in's memory."""
     real = _native.MemoryConnection.open(path, SETTINGS, None)
-    shared = real.allocate(8_000, SETTINGS, None)
+    shared = real.allocate(8_000, False, SETTINGS, None)
     driver = Driver(shared.address, 8_000)
     monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
     return Connection(real, shared)
@@ -282,7 +282,7 @@ def test_what_was_opened_is_given_back_without_the_lock(near, path, lent):
 def test_another_allocation_at_the_same_address_is_another_one(client, path, monkeypatch):
     """The array that lies in it may be the same object, like one that a library has filled anew."""
     real = _native.MemoryConnection.open(path, SETTINGS, None)
-    old, new = (real.allocate(8_000, SETTINGS, None) for _ in range(2))
+    old, new = (real.allocate(8_000, False, SETTINGS, None) for _ in range(2))
     old.bytes()[:] = 1
     new.bytes()[:] = 2
     driver = Driver(old.address, 8_000)
