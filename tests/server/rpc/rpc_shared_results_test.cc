@@ -103,6 +103,17 @@ class SharedResultsTest : public MemorySocketTest {
     return header;
   }
 
+  // The server has it until then.
+  void GiveMemoryBackBeforeTheDeviceEnds() {
+    const std::uint64_t registered = socket_->registrar().registered_bytes();
+    memory_.reset();
+    const auto other = connection_->Allocate(4096);  // so that the server has read the farewell
+    EXPECT_TRUE(other.ok()) << other.status();
+    EXPECT_GE(socket_->registrar().registered_bytes(), registered);
+    backend_.behaviour.SetBlocked(false);
+    Await([&] { return socket_->registrar().registered_bytes() < registered; });
+  }
+
   std::vector<std::int32_t> values_;
   Client client_{server_->addresses()[0]};
   const std::unique_ptr<v1::SegmentService::Stub> segments_ = v1::SegmentService::NewStub(channel_);
@@ -252,15 +263,9 @@ TEST_F(SharedResultsTest, MemoryThatIsGivenBackDuringACall) {
                                               [](const warpfold::SegmentResults&) {});
   });
   Await([&] { return backend_.behaviour.working() > 0; });
-  const std::uint64_t registered = socket_->registrar().registered_bytes();
-  memory_.reset();
-  const auto other = connection_->Allocate(4096);  // so that the server has read the farewell
-  EXPECT_TRUE(other.ok()) << other.status();
-  EXPECT_GE(socket_->registrar().registered_bytes(), registered);
-  backend_.behaviour.SetBlocked(false);
+  GiveMemoryBackBeforeTheDeviceEnds();
   call.join();
   EXPECT_TRUE(summary.ok()) << summary.status();
-  Await([&] { return socket_->registrar().registered_bytes() < registered; });
   ExpectUnharmed();
 }
 
@@ -314,13 +319,7 @@ TEST_F(SharedResultsTest, MemoryOfACallThatWasCancelled) {
   stop.request_stop();
   call.join();
   Await([&] { return server_->in_progress() == 0; });
-  const std::uint64_t registered = socket_->registrar().registered_bytes();
-  memory_.reset();
-  const auto other = connection_->Allocate(4096);  // so that the server has read the farewell
-  EXPECT_TRUE(other.ok()) << other.status();
-  EXPECT_GE(socket_->registrar().registered_bytes(), registered);
-  backend_.behaviour.SetBlocked(false);
-  Await([&] { return socket_->registrar().registered_bytes() < registered; });
+  GiveMemoryBackBeforeTheDeviceEnds();
   ExpectUnharmed();
 }
 
