@@ -138,9 +138,21 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, absl::Duration awake) {
   if (status_.ok() && !has_response_ && !on_message_)
     return absl::InternalError("the server answered OK without a message");
   response->Swap(&response_);
+  if (WasDropped()) {
+    return MakeError(absl::StatusCode::kUnavailable, reason::kDraining,
+                     "the server ended the call without taking it");
+  }
   absl::Status answer = FromGrpc(status_);
   if (IsBusy(answer)) scope_.target_load().Refused(SteadyNow());
   return answer;
+}
+
+// A call that arrives while a server shuts down (rpc_server.cc, Drain) is ended by gRPC alone, with a status
+// that nobody here has asked for, and without anything else. A connection that was idle learns late that its
+// server drains, since nobody has polled it.
+bool RawCall::WasDropped() const {
+  return status_.error_code() == grpc::StatusCode::CANCELLED && status_.error_details().empty() &&
+         !scope_.is_cancelled() && !finished_by_client_ && !admitted_ && !has_response_;
 }
 
 bool RawCall::AsksFirst(const TargetLoad& target_load, Load load) {

@@ -88,6 +88,8 @@ class RawCall {
   void TakeMessage();
   // False for one that ends the call.
   bool Accept(grpc::ByteBuffer message);
+  // Whether the server's gRPC has ended the call before the server took it.
+  bool WasDropped() const;
   static bool AsksFirst(const TargetLoad& target_load, Load load);
   // For the client's other calls to this target: see TargetLoad.
   void TakePlace();

@@ -105,6 +105,8 @@ class CallScope {
 
   // Whether the caller has ended the call: keep_going said so, or has thrown, or nobody wants its outcome.
   bool given_up() const { return given_up_; }
+  // Whether the caller wants the end of it.
+  bool is_cancelled() const { return given_up_ || stop_.stop_requested(); }
 
   // The deadline, or when the call was found cancelled.
   absl::Time end() const { return end_; }
