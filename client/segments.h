@@ -50,10 +50,10 @@ struct SegmentCut {
   std::span<const std::uint64_t> lengths = {};
   // Where the server writes the values, column after column, each with a value of 8 bytes for each segment
   // (SegmentColumnsOf). They are final once the call has returned OK, and the library does not check them;
-  // visitors and tables then get columns and failures, but no values. They must not overlap the array, or the
-  // results of another call. After a call that failed they mean nothing, and the server may write there for a
-  // moment. Only for a Client with one target. NOT_FOUND (UNKNOWN_MEMORY); INVALID_ARGUMENT (BAD_HEADER) if
-  // the memory is not for results, or too small.
+  // visitors and tables then get columns and failures, but no values. They must not overlap the array. After
+  // a call that failed they mean nothing, and the server may write there for a moment. Only for a Client with
+  // one target. NOT_FOUND (UNKNOWN_MEMORY); INVALID_ARGUMENT (BAD_HEADER) if the memory is not for results,
+  // or too small.
   std::optional<ResultsReference> results = {};
 };
 

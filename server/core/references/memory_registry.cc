@@ -54,6 +54,20 @@ std::vector<kernels::MemoryPart> NamedMemory::Range(std::uint64_t byte_offset,
   return range;
 }
 
+bool NamedMemory::BeginWriting(std::uint64_t begin, std::uint64_t end) const {
+  const std::lock_guard lock(writing_mutex_);
+  const auto next = writing_.lower_bound(begin);
+  if (next != writing_.end() && next->first < end) return false;
+  if (next != writing_.begin() && std::prev(next)->second > begin) return false;
+  writing_.emplace_hint(next, begin, end);
+  return true;
+}
+
+void NamedMemory::EndWriting(std::uint64_t begin) const {
+  const std::lock_guard lock(writing_mutex_);
+  writing_.erase(begin);
+}
+
 std::shared_ptr<const NamedMemory> NamedMemory::Use(std::shared_ptr<const NamedMemory> memory,
                                                     const Clock& clock) {
   ++memory->users_;

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -65,9 +66,10 @@ class NamedMemory {
   // Its bytes, if results may be written there; otherwise none.
   std::span<std::byte> writable() const { return writable_; }
 
-  // How many calls have ended while devices may still write results there.
-  int late_writers() const { return late_writers_; }
-  void AddLateWriter(int count) const { late_writers_ += count; }
+  // Reserves bytes [begin, end) of writable() for results, until EndWriting(begin). False if one of them is
+  // reserved already. From any thread.
+  bool BeginWriting(std::uint64_t begin, std::uint64_t end) const;
+  void EndWriting(std::uint64_t begin) const;
 
   // What elements an array has; none if the bytes may be anything.
   const std::optional<ElementLayout>& layout() const { return layout_; }
@@ -91,7 +93,8 @@ class NamedMemory {
   const std::span<std::byte> writable_;
   mutable std::atomic<std::int64_t> last_use_ns_ = 0;
   mutable std::atomic<int> users_ = 0;
-  mutable std::atomic<int> late_writers_ = 0;
+  mutable std::mutex writing_mutex_;
+  mutable std::map<std::uint64_t, std::uint64_t> writing_;  // guarded by writing_mutex_; ends by begin
 };
 
 // From the system's source of random bits.

@@ -13,15 +13,17 @@ absl::Status TooMany() { return absl::InternalError("more segments than there is
 
 }  // namespace
 
-ResultsMemory::ResultsMemory(std::shared_ptr<const NamedMemory> memory, std::uint64_t byte_offset,
-                             std::uint64_t segment_count)
-    : writer_(std::make_shared<Writer>(std::move(memory))),
-      values_(reinterpret_cast<std::uint64_t*>(writer_->memory->writable().data() + byte_offset)),
-      segment_count_(segment_count) {}
-
-void ResultsMemory::EndEarly() {
-  writer_->memory->AddLateWriter(1);
-  writer_->is_late = true;
+std::optional<ResultsMemory> ResultsMemory::Take(std::shared_ptr<const NamedMemory> memory,
+                                                 std::uint64_t byte_offset, std::size_t row_bytes,
+                                                 std::uint64_t segment_count) {
+  // Even a place without segments has an end of its own.
+  const std::uint64_t end = byte_offset + std::max<std::uint64_t>(row_bytes * segment_count, 1);
+  if (!memory->BeginWriting(byte_offset, end)) return std::nullopt;
+  ResultsMemory taken;
+  taken.values_ = reinterpret_cast<std::uint64_t*>(memory->writable().data() + byte_offset);
+  taken.segment_count_ = segment_count;
+  taken.place_ = std::make_shared<const Place>(std::move(memory), byte_offset);
+  return taken;
 }
 
 kernels::ResultColumns ResultsMemory::ColumnsOf(std::uint64_t first, std::uint64_t count) const {

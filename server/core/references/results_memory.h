@@ -7,8 +7,10 @@
 // Threads: one at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -20,18 +22,17 @@ namespace warpfold::server {
 
 class ResultsMemory {
  public:
-  // Columns for `segment_count` segments, one after the other, from `byte_offset` on: a multiple of 8, and
-  // they must lie within memory->writable().
-  ResultsMemory(std::shared_ptr<const NamedMemory> memory, std::uint64_t byte_offset,
-                std::uint64_t segment_count);
+  // Columns for `segment_count` segments of `row_bytes` each, one after the other, from `byte_offset` on: a
+  // multiple of 8, and they must lie within memory->writable(). Nothing if another call has a part of that
+  // place, or a device may still write there for a call that has ended.
+  static std::optional<ResultsMemory> Take(std::shared_ptr<const NamedMemory> memory,
+                                           std::uint64_t byte_offset, std::size_t row_bytes,
+                                           std::uint64_t segment_count);
 
-  // Keeps the memory, for slots that may write there.
-  std::shared_ptr<const void> owner() const { return writer_; }
+  // Keeps the memory and the place, for slots that may write there.
+  std::shared_ptr<const void> owner() const { return place_; }
   // Whether slots may write there themselves.
-  bool device_may_write() const { return writer_->memory->parts().front().memory->is_registered(); }
-  // The call ends while slots may still write there: until they do no longer, the memory has a late writer.
-  // At most once.
-  void EndEarly();
+  bool device_may_write() const { return place_->memory->parts().front().memory->is_registered(); }
   // Where the columns of `count` segments from `first` on lie; nowhere if there are no such segments.
   kernels::ResultColumns ColumnsOf(std::uint64_t first, std::uint64_t count) const;
 
@@ -42,18 +43,19 @@ class ResultsMemory {
   absl::Status WriteRow(std::uint64_t segment, std::span<const std::uint64_t> row) const;
 
  private:
-  struct Writer {
-    explicit Writer(std::shared_ptr<const NamedMemory> of) : memory(std::move(of)) {}
-    Writer(const Writer&) = delete;
-    Writer& operator=(const Writer&) = delete;
-    ~Writer() {
-      if (is_late) memory->AddLateWriter(-1);
-    }
+  // Is reserved as long as this exists.
+  struct Place {
+    Place(std::shared_ptr<const NamedMemory> of, std::uint64_t at) : memory(std::move(of)), begin(at) {}
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    ~Place() { memory->EndWriting(begin); }
     const std::shared_ptr<const NamedMemory> memory;
-    bool is_late = false;
+    const std::uint64_t begin;
   };
 
-  std::shared_ptr<Writer> writer_;
+  ResultsMemory() = default;
+
+  std::shared_ptr<const Place> place_;
   std::uint64_t* values_ = nullptr;
   std::uint64_t segment_count_ = 0;
 };

@@ -26,7 +26,9 @@ MemorySegmentReducer::MemorySegmentReducer(const PartySlots& slots, const Clock&
                                            const Options& options, std::function<void()> listener)
     : SegmentReducer(slots, clock, options.reduction, options.segment_length, std::move(listener),
                      options.results),
-      options_(options) {}
+      options_(options) {
+  options_.results.reset();  // the base class has them
+}
 
 bool MemorySegmentReducer::HasNext() const {
   // Segments of one length end with the array.
@@ -125,7 +127,6 @@ absl::StatusOr<bool> MemorySegmentReducer::TryFinish() {
 void MemorySegmentReducer::Release() {
   SegmentReducer::Release();
   options_.memory.reset();
-  options_.results.reset();
 }
 
 std::uint64_t MemorySegmentReducer::NextByte() const {

@@ -48,8 +48,6 @@ void SegmentReducer::Release() {
     pending.messages = {};
   }
   messages_.clear();
-  const auto is_at_work = [](const Pending& pending) { return pending.slot != nullptr; };
-  if (slots_write_memory() && std::ranges::any_of(pending_, is_at_work)) memory_->EndEarly();
   memory_.reset();
   cursor_.Forget();
 }

@@ -63,6 +63,10 @@ class SegmentReducer : protected SlotPool::Holder {
   // may follow, which does the same.
   virtual void Release();
 
+  // Gives back the place for results, all of which are there: the client's next call may name it as soon as
+  // it has this one's answer.
+  void EndResults() { memory_.reset(); }
+
   const absl::Status& status() const { return status_; }
   ReducerTimings timings() const;
   std::uint64_t segment_count() const { return started_segments_; }

@@ -193,17 +193,17 @@ absl::StatusOr<ResultsMemory> FindResultsMemory(const MemoryRegistry& memories,
   if (reference.byte_offset() % sizeof(std::uint64_t) != 0) {
     return BadHeader("results_reference.byte_offset", "must be a multiple of 8");
   }
-  if ((*memory)->late_writers() > 0) {
-    return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooManyReductions,
-                          "the device still writes results of a call that has ended to this memory",
-                          {{"field", kToken}, {"retry_ms", "10"}});
-  }
   if (reference.byte_offset() > bytes || segment_count > (bytes - reference.byte_offset()) / row_bytes) {
     return BadHeader("results_reference.byte_offset",
                      absl::StrCat("leaves no room in the memory's ", bytes, " bytes for the results of ",
                                   segment_count, " segments with ", row_bytes, " bytes each"));
   }
-  return ResultsMemory(NamedMemory::Use(*std::move(memory), clock), reference.byte_offset(), segment_count);
+  std::optional<ResultsMemory> results = ResultsMemory::Take(
+      NamedMemory::Use(*std::move(memory), clock), reference.byte_offset(), row_bytes, segment_count);
+  if (results.has_value()) return *std::move(results);
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooManyReductions,
+                        "results of another call are written there, perhaps still of one that has ended",
+                        {{"field", kToken}, {"retry_ms", "10"}});
 }
 
 absl::Status FillReduction(const kernels::PartialState& state, bool return_state, v1::Reduction* reduction) {

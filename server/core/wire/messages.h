@@ -41,8 +41,8 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRe
                                                                   const Clock& clock);
 
 // Where the results of `segment_count` segments go, each of `row_bytes`. Errors as above: BAD_HEADER unless
-// the memory is writable and has room for all of them. RESOURCE_EXHAUSTED (TOO_MANY_REDUCTIONS) while a
-// device may write there for a call that has ended.
+// the memory is writable and has room for all of them. RESOURCE_EXHAUSTED (TOO_MANY_REDUCTIONS) while
+// results of another call are written there.
 absl::StatusOr<ResultsMemory> FindResultsMemory(const MemoryRegistry& memories,
                                                 const v1::SegmentResultsReference& reference,
                                                 std::size_t row_bytes, std::uint64_t segment_count,

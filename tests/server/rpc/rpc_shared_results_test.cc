@@ -16,6 +16,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -288,7 +289,11 @@ TEST_F(SharedResultsTest, ALaterCallWaitsForADeviceThatStillWrites) {
   stop.request_stop();
   first.join();
   Await([&] { return server_->in_progress() == 0; });
-  EXPECT_EQ(Refusal(HeaderOf(array->token)), "TOO_MANY_REDUCTIONS");
+  // Only for the same place: that of 6,000 values.
+  v1::ReduceSegmentsHeader header = HeaderOf(array->token);
+  EXPECT_EQ(Refusal(header), "TOO_MANY_REDUCTIONS");
+  header.mutable_results_reference()->set_byte_offset(5999 * 8);
+  EXPECT_EQ(Refusal(header), "TOO_MANY_REDUCTIONS");
   absl::Status status;
   std::thread second([&] { status = reduce("max", {}); });
   absl::SleepFor(absl::Milliseconds(50));
@@ -369,6 +374,23 @@ TEST_F(SharedResultsTest, AClientThatLeavesWhileItsMemoryIsSealed) {
       other->RegisterForResults(hanging, kHangs, {.timeout = absl::Milliseconds(50)}).status()));
   close(hanging);
   EXPECT_TRUE(connection_->AllocateForResults(4096).ok());
+}
+
+// A place is reserved for a call, and other places are not.
+TEST_F(SharedResultsTest, PlacesThatTouchAndPlacesThatOverlap) {
+  const std::shared_ptr<const NamedMemory> memory = *service_.memories.Find(memory_->token(), absl::Now());
+  ASSERT_TRUE(memory->BeginWriting(80, 160));
+  for (const auto& [begin, end] :
+       {std::pair(72, 88), {80, 88}, {152, 160}, {152, 168}, {0, 1000}, {96, 104}}) {
+    EXPECT_FALSE(memory->BeginWriting(begin, end)) << begin;
+  }
+  for (const auto& [begin, end] : {std::pair(0, 80), {160, 240}}) {
+    ASSERT_TRUE(memory->BeginWriting(begin, end)) << begin;
+    memory->EndWriting(begin);
+  }
+  memory->EndWriting(80);
+  ASSERT_TRUE(memory->BeginWriting(0, 1000));
+  memory->EndWriting(0);
 }
 
 TEST_F(SharedResultsTest, TheirColumnsAreKnownBefore) {
