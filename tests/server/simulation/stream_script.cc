@@ -15,9 +15,9 @@
 #include "proto/crc32c.h"
 #include "server/core/wire/messages.h"
 #include "server/core/wire/operator_names.h"
-#include "tests/server/drive_segments.h"
 #include "tests/server/requests.h"
 #include "tests/server/simulation/array_scripts.h"
+#include "tests/server/simulation/segment_scripts.h"
 
 namespace warpfold::server {
 namespace {
@@ -41,19 +41,6 @@ struct Arrays {
   std::vector<float> floats;
 };
 
-std::span<const std::byte> Data(bool floats, std::size_t elements) {
-  return ArrayData(floats).first(elements * 4);
-}
-
-v1::ReductionSpec Spec(bool floats, std::uint64_t identity) {
-  v1::ReductionSpec spec = Header({v1::OPERATOR_SUM, v1::OPERATOR_VARIANCE},
-                                  floats ? v1::ELEMENT_TYPE_FLOAT32 : v1::ELEMENT_TYPE_INT32)
-                               .header()
-                               .spec();
-  spec.set_ddof(identity);
-  return spec;
-}
-
 // The results of a named algorithm are independent of the order only if they are exact. The last algorithms
 // serve both operators.
 v1::ReductionSpec NamedSpec(std::uint64_t identity) {
@@ -71,7 +58,7 @@ std::string Expected(v1::ReductionSpec spec, std::size_t elements, std::uint64_t
     spec.clear_algorithm();
     const bool floats = spec.element_type() == v1::ELEMENT_TYPE_FLOAT32;
     const kernels::PartialState whole =
-        kernels::ReduceOnHost(PlanFromProto(spec).value(), first_element, Data(floats, elements));
+        kernels::ReduceOnHost(PlanFromProto(spec).value(), first_element, ArrayData(floats, elements));
     v1::Reduction reduction;
     if (FillReduction(whole, state, &reduction).ok()) at->second = reduction.SerializeAsString();
   }
@@ -90,11 +77,11 @@ struct Stream {
 Stream WholeStream(Random& random, std::uint64_t identity, Script& script) {
   const bool named = OneIn(random, 5);
   const bool floats = !named && OneIn(random, 2);
-  const std::size_t elements = kSizes[Below(random, kSizes.size())];
-  const std::span<const std::byte> data = Data(floats, elements);
+  const std::size_t elements = RandomSize(random);
+  const std::span<const std::byte> data = ArrayData(floats, elements);
   Stream stream;
   v1::ReduceHeader& header = *stream.header.mutable_header();
-  *header.mutable_spec() = named ? NamedSpec(identity) : Spec(floats, identity);
+  *header.mutable_spec() = named ? NamedSpec(identity) : SpecOf(floats, identity);
   if (!named && OneIn(random, 2)) header.set_first_element(3 * kLeaf);
   header.set_return_state(!named && OneIn(random, 2));
   if (OneIn(random, 3)) header.set_expected_element_count(elements);
@@ -186,7 +173,7 @@ Script KeptScript(Random& random, std::uint64_t identity, const KeptArrays& kept
   const bool is_resident = OneIn(random, 2);
   v1::ReduceRequest request;
   v1::ReduceHeader& header = *request.mutable_header();
-  *header.mutable_spec() = Spec(floats, identity);
+  *header.mutable_spec() = SpecOf(floats, identity);
   header.set_return_state(OneIn(random, 2));
   v1::ArrayReference& reference = *header.mutable_reference();
   reference.set_token(floats ? kept.floats : kept.ints);
@@ -194,7 +181,7 @@ Script KeptScript(Random& random, std::uint64_t identity, const KeptArrays& kept
     reference.set_token(floats ? kept.resident_floats : kept.resident_ints);
     script.kept.token = reference.token();
   }
-  reference.set_element_count(kSizes[Below(random, kSizes.size())]);
+  reference.set_element_count(RandomSize(random));
   script.reduction = Expected(header.spec(), reference.element_count(), 0, header.return_state());
   if (OneIn(random, 10)) {
     reference.set_element_count(6 * kLeaf + 1);
@@ -204,105 +191,15 @@ Script KeptScript(Random& random, std::uint64_t identity, const KeptArrays& kept
   return script;
 }
 
-// Has the values written to the client's memory, if they fit.
-void WantColumns(std::uint64_t identity, const KeptArrays& kept, std::size_t columns, SegmentedArray& array,
-                 Script& script) {
-  const std::size_t count = columns * array.lengths.size();
-  if (count > kept.results_memory[identity].size()) return;
-  const std::span<std::uint64_t> memory = kept.results_memory[identity].first(count);
-  std::ranges::fill(memory, 0xabababab);
-  array.header.set_expected_segment_count(array.lengths.size());
-  array.header.mutable_results_reference()->set_token(kept.results[identity]);
-  script.columns = memory;
-  script.has_columns = true;
-}
-
-// Some are longer than a slot, some are empty.
-SegmentedArray RandomSegments(Random& random, std::uint64_t identity, bool floats) {
-  SegmentedArray array;
-  *array.header.mutable_spec() = Spec(floats, identity);
-  const std::size_t elements = kSizes[Below(random, kSizes.size())];
-  const bool is_even = OneIn(random, 2);
-  // So few that their results take no more messages than a world has rounds.
-  const std::size_t length = 4 + Below(random, OneIn(random, 2) ? 20 : elements);
-  for (std::size_t left = elements; left > 0;) {
-    const std::size_t next = is_even ? length : std::min(left, Below(random, 2 * length));
-    if (next > left) break;
-    array.lengths.push_back(next);
-    left -= next;
-  }
-  const auto data = Data(floats, std::accumulate(array.lengths.begin(), array.lengths.end(), std::size_t{0}));
-  array.data.assign(reinterpret_cast<const char*>(data.data()), data.size());
-  if (is_even) array.header.set_segment_length(length);
-  return array;
-}
-
-// They lie on the devices: only the header and the lengths come.
-Script KeptSegmentsScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
-  Script script;
-  script.method = "/warpfold.v1.SegmentService/ReduceSegments";
-  const bool floats = OneIn(random, 2);
-  SegmentedArray array = RandomSegments(random, identity, floats);
-  script.rows = array.Expected().rows;
-  array.header.set_expected_segment_count(array.lengths.size());
-  array.header.mutable_reference()->set_token(floats ? kept.floats : kept.ints);
-  array.header.mutable_reference()->set_element_count(array.element_count());
-  if (!script.rows.empty() && OneIn(random, 2)) {
-    WantColumns(identity, kept, script.rows.front().size(), array, script);
-  }
-  v1::ReduceSegmentsRequest request;
-  *request.mutable_header() = array.header;
-  script.lines.push_back({request.SerializeAsString()});
-  if (!array.header.has_segment_length() && !array.lengths.empty()) {
-    const std::size_t bytes = array.lengths.size() * sizeof(std::uint64_t);
-    request.mutable_lengths()->set_lengths(array.lengths.data(), bytes);
-    script.lines.push_back({request.SerializeAsString(), true, bytes});
-  }
-  return script;
-}
-
-// They come in pieces, of which none is taken or many are.
-Script SegmentsScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
-  Script script;
-  script.method = "/warpfold.v1.SegmentService/ReduceSegments";
-  SegmentedArray array = RandomSegments(random, identity, OneIn(random, 2));
-  std::vector<std::size_t> cuts(Below(random, 5));
-  for (std::size_t& cut : cuts) cut = Below(random, array.data.size() + 1);
-  std::sort(cuts.begin(), cuts.end());
-  script.rows = array.Expected().rows;
-  if (!script.rows.empty() && OneIn(random, 2)) {
-    WantColumns(identity, kept, script.rows.front().size(), array, script);
-  }
-  std::vector<v1::ReduceSegmentsRequest> requests =
-      array.Requests(cuts, std::max<std::size_t>(array.lengths.size() / 4, 1));
-  const std::size_t fault = Below(random, 8);
-  if (fault == 0) {
-    v1::SegmentsCommit& commit = *requests.back().mutable_commit();
-    commit.set_segment_count(commit.segment_count() + 1);
-    script.reason = "COUNT_MISMATCH";
-  } else if (fault == 1) {
-    requests.pop_back();
-    script.reason = "NO_COMMIT";
-  } else if (fault == 2) {
-    script.takes = Below(random, 4);
-  }
-  for (const v1::ReduceSegmentsRequest& request : requests) {
-    const std::size_t bytes = request.chunk().data().size() + request.lengths().lengths().size();
-    const bool is_piece = request.has_chunk() || request.has_lengths();
-    script.lines.push_back({request.SerializeAsString(), !is_piece || bytes > 0, bytes});
-  }
-  return script;
-}
-
 Script ArrayScript(Random& random, std::uint64_t identity) {
   Script script;
   script.method = "/warpfold.v1.ReductionService/ReduceArray";
   script.kind = Admission::Kind::kArray;
   const bool floats = OneIn(random, 2);
-  const std::size_t elements = kSizes[Below(random, kSizes.size())];
+  const std::size_t elements = RandomSize(random);
   v1::ReduceArrayRequest request;
-  *request.mutable_spec() = Spec(floats, identity);
-  const auto data = Data(floats, elements);
+  *request.mutable_spec() = SpecOf(floats, identity);
+  const auto data = ArrayData(floats, elements);
   request.set_data(data.data(), data.size());
   if (OneIn(random, 10)) {
     request.mutable_data()->pop_back();
@@ -318,7 +215,7 @@ Script MergeScript(Random& random) {
   script.method = "/warpfold.v1.ReductionService/Merge";
   script.kind = Admission::Kind::kMerge;
   v1::MergeRequest request;
-  *request.mutable_spec() = Spec(true, 0);
+  *request.mutable_spec() = SpecOf(true, 0);
   v1::Reduction stripe;
   static_cast<void>(stripe.ParseFromString(Expected(request.spec(), kStripe, 0, true)));
   *request.add_states() = stripe.state();
@@ -368,6 +265,17 @@ std::string PeerOf(std::size_t host, std::size_t port) {
 std::string RandomPeer(Random& random) {
   const std::size_t host = Below(random, kHosts);
   return PeerOf(host, 1024 + Below(random, 1000));
+}
+
+std::size_t RandomSize(Random& random) { return kSizes[Below(random, kSizes.size())]; }
+
+v1::ReductionSpec SpecOf(bool floats, std::uint64_t identity) {
+  v1::ReductionSpec spec = Header({v1::OPERATOR_SUM, v1::OPERATOR_VARIANCE},
+                                  floats ? v1::ELEMENT_TYPE_FLOAT32 : v1::ELEMENT_TYPE_INT32)
+                               .header()
+                               .spec();
+  spec.set_ddof(identity);
+  return spec;
 }
 
 std::span<const std::byte> ArrayData(bool floats) {

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "kernels/reduction.h"
 #include "server/core/admission/admission.h"
+#include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {
 
@@ -94,6 +95,13 @@ struct KeptArrays {
 
 // The data that scripts reduce all or the beginning of.
 std::span<const std::byte> ArrayData(bool floats);
+inline std::span<const std::byte> ArrayData(bool floats, std::size_t elements) {
+  return ArrayData(floats).first(elements * 4);
+}
+// How many elements a script's array has.
+std::size_t RandomSize(Random& random);
+// A sum and a variance, whose ddof tells whose script it is.
+v1::ReductionSpec SpecOf(bool floats, std::uint64_t identity);
 
 // A script of any method, whole or with a fault. The reduction's spec tells whose it is.
 Script RandomScript(Random& random, std::uint64_t identity, const KeptArrays& kept);
