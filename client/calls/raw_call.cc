@@ -140,7 +140,7 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, absl::Duration awake) {
   response->Swap(&response_);
   if (WasDropped()) {
     return MakeError(absl::StatusCode::kUnavailable, reason::kDraining,
-                     "the server ended the call without taking it");
+                     "the server ended the call without an answer");
   }
   absl::Status answer = FromGrpc(status_);
   if (IsBusy(answer)) scope_.target_load().Refused(SteadyNow());

@@ -278,8 +278,8 @@ bool RpcServer::WaitUntil(const std::function<bool(absl::Time)>& condition, absl
   return true;
 }
 
-// A call that arrives while gRPC shuts down would end with CANCELLED, which clients do not retry. No such
-// call can arrive when nobody is connected.
+// A call that arrives while gRPC shuts down would end with CANCELLED, which few clients but ours retry. No
+// such call can arrive when nobody is connected.
 void RpcServer::EndAllUntilDisconnected(const absl::Status& why) {
   const auto deadline = std::chrono::steady_clock::now() + kLastAnswers;
   do {
