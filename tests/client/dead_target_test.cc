@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Several servers, one of which is silent: calls, and questions about the servers, go on with the others.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <optional>
 #include <stop_token>
@@ -136,10 +140,37 @@ TEST_F(DeadTargetTest, SilentTargetsAreAskedForAdviceAtOnce) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(25));
 }
 
+// A port at which nobody listens, and that the system gives to nobody else as long as this exists, except to
+// a gRPC server of this user that asks for it.
+class ReservedPort {
+ public:
+  ReservedPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int yes = 1;
+    EXPECT_EQ(setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)), 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~ReservedPort() { close(socket_); }
+  ReservedPort(const ReservedPort&) = delete;
+  ReservedPort& operator=(const ReservedPort&) = delete;
+
+  int port() const { return port_; }
+  std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  const int socket_;
+  int port_ = 0;
+};
+
 // The pauses between the questions would take 400 ms.
 TEST(NoServerTest, TheQuestionWhetherItServesHasItsTimeout) {
-  FakeService service;
-  Client client("127.0.0.1:" + std::to_string(FakeServer(service).port()));
+  const ReservedPort port;
+  Client client(port.target());
   const CallOptions options = {.timeout = absl::Milliseconds(1)};
   EXPECT_FALSE(client.IsServing(options).ok());
   const absl::Time start = absl::Now();
@@ -149,8 +180,8 @@ TEST(NoServerTest, TheQuestionWhetherItServesHasItsTimeout) {
 }
 
 TEST(NoServerTest, TheQuestionWhetherItServesIsCancelled) {
-  FakeService service;
-  Client client("127.0.0.1:" + std::to_string(FakeServer(service).port()));
+  const ReservedPort port;
+  Client client(port.target());
   std::stop_source source;
   // Asked in the first pause.
   const auto stop = [&source] { return source.request_stop() || true; };
@@ -161,15 +192,15 @@ TEST(NoServerTest, TheQuestionWhetherItServesIsCancelled) {
 // In a rolling restart the second server may be the one that comes back first.
 TEST(NoServerTest, TheQuestionWhetherItServesIsAskedOfEachTargetAnew) {
   FakeService service;
-  const auto gone = [&service] { return FakeServer(service).port(); };
-  const int second = gone();
+  const ReservedPort first;
+  const ReservedPort second;
   std::optional<FakeServer> server;
-  Client client({"127.0.0.1:" + std::to_string(gone()), "127.0.0.1:" + std::to_string(second)});
+  Client client({first.target(), second.target()});
   // After these, gRPC by itself would connect only after more time than the question takes.
   for (int i = 0; i < 4; ++i) ASSERT_FALSE(client.IsServing().ok());
   // Asked before the pauses and in them.
   const auto start = [&] {
-    if (!server.has_value()) server.emplace(service, second);
+    if (!server.has_value()) server.emplace(service, second.port());
     return true;
   };
   const absl::StatusOr<bool> serving = client.IsServing({.keep_going = start});
