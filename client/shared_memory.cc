@@ -166,6 +166,22 @@ absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(std::span<const s
                                                                std::uint64_t byte_offset,
                                                                std::uint64_t byte_count,
                                                                const CallOptions& options) const {
+  return RegisterHandle(handle, pci_bus_id, byte_offset, byte_count, /*writable=*/false, options);
+}
+
+absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpuForResults(std::span<const std::byte> handle,
+                                                                         const std::string& pci_bus_id,
+                                                                         std::uint64_t byte_offset,
+                                                                         std::uint64_t byte_count,
+                                                                         const CallOptions& options) const {
+  return RegisterHandle(handle, pci_bus_id, byte_offset, byte_count, /*writable=*/true, options);
+}
+
+absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterHandle(std::span<const std::byte> handle,
+                                                                  const std::string& pci_bus_id,
+                                                                  std::uint64_t byte_offset,
+                                                                  std::uint64_t byte_count, bool writable,
+                                                                  const CallOptions& options) const {
   if (handle.size() != kHandleBytes) return BadMemory(absl::StrCat("a handle has ", kHandleBytes, " bytes"));
   // The server could not read a message with text that is not UTF-8, and would close the connection.
   if (!std::all_of(pci_bus_id.begin(), pci_bus_id.end(), absl::ascii_isprint)) {
@@ -177,6 +193,7 @@ absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(std::span<const s
   memory.set_pci_bus_id(pci_bus_id);
   memory.set_byte_offset(byte_offset);
   memory.set_byte_count(byte_count);
+  memory.set_writable(writable);
   absl::StatusOr<Registration> registration = registrations_->Register(request, std::nullopt, options);
   if (!registration.ok()) return registration.status();
   return RegisteredMemory(

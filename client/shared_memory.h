@@ -121,12 +121,22 @@ class MemoryConnection {
                                                const std::string& pci_bus_id, std::uint64_t byte_offset,
                                                std::uint64_t byte_count,
                                                const CallOptions& options = {}) const;
+  // The same, but whoever knows the token can have results written there, too. The server knows nothing of
+  // this process's streams: what they still do to the memory must have ended before the call for results.
+  absl::StatusOr<RegisteredMemory> RegisterGpuForResults(std::span<const std::byte> handle,
+                                                         const std::string& pci_bus_id,
+                                                         std::uint64_t byte_offset, std::uint64_t byte_count,
+                                                         const CallOptions& options = {}) const;
 
  private:
   absl::StatusOr<SharedMemory> AllocateMemfd(std::uint64_t byte_count, bool writable,
                                              const CallOptions& options) const;
   absl::StatusOr<RegisteredMemory> RegisterMemfd(int memfd, std::uint64_t byte_count, bool writable,
                                                  const CallOptions& options) const;
+  absl::StatusOr<RegisteredMemory> RegisterHandle(std::span<const std::byte> handle,
+                                                  const std::string& pci_bus_id, std::uint64_t byte_offset,
+                                                  std::uint64_t byte_count, bool writable,
+                                                  const CallOptions& options) const;
 
   explicit MemoryConnection(std::shared_ptr<Registrations> registrations);
   std::shared_ptr<Registrations> registrations_;

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace warpfold::kernels {
@@ -41,6 +42,12 @@ class Memory {
   // Has the device forget one of these parts; false once there is none left. The destructor does so with all
   // the remaining ones, which takes long if there are many. Only one caller, when nobody else has the memory.
   virtual bool UnregisterNext() { return false; }
+
+  // Copies the bytes to `byte_offset` of memory that the host cannot read, and waits until they are there.
+  // They must fit. UNAVAILABLE (DEVICE_LOST) if the device failed. From any thread.
+  virtual absl::Status Write(std::uint64_t /*byte_offset*/, std::span<const std::byte> /*bytes*/) const {
+    return absl::UnimplementedError("the host writes to this memory itself");
+  }
 
  protected:
   Memory(std::span<const std::byte> bytes, bool host_can_read, int device = 0)
@@ -71,6 +78,8 @@ struct ProcessMemory {
   std::array<char, kBusIdBytes> pci_bus_id = {};
   std::uint64_t byte_offset = 0;
   std::uint64_t byte_count = 0;
+  // Whether results may be written there. Whoever has a handle can write to the memory.
+  bool writable = false;
 };
 
 }  // namespace warpfold::kernels

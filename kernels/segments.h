@@ -32,6 +32,7 @@ inline constexpr std::size_t kSegmentResultShare = 4;
 struct ResultColumns {
   std::uint64_t* values = nullptr;
   std::uint64_t stride = 0;
+  bool host_can_read = true;  // as Memory's: false for the memory of one of the backend's devices
 };
 
 // How an array is cut. Refers to memory that the caller keeps.
@@ -39,9 +40,9 @@ struct SegmentCut {
   std::uint64_t segment_count = 0;
   std::uint64_t length = 0;                     // elements of each segment, if `lengths` is empty
   std::span<const std::uint64_t> lengths = {};  // elements of each segment, 0 being allowed; or empty
-  // In memory that the backend has registered for writing, all of it (Memory::is_registered). A slot that
-  // copies results anyway copies them there; then its SegmentsResult has no values. It may also return them
-  // as usual.
+  // In memory that the backend has registered for writing, all of it (Memory::is_registered), or has opened.
+  // A slot that copies results anyway copies them there; then its SegmentsResult has no values. It may also
+  // return them as usual.
   ResultColumns results = {};
 
   std::uint64_t LengthOf(std::uint64_t segment) const { return lengths.empty() ? length : lengths[segment]; }

@@ -23,6 +23,19 @@ namespace {
 
 static_assert(ProcessMemory::kHandleBytes == sizeof(cudaIpcMemHandle_t));
 
+// Makes this thread's next calls go to the GPU, unless the device is lost.
+absl::Status Use(Gpu gpu, Fault& fault) {
+  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
+  return fault.Check(StatusOf(cudaSetDevice(gpu.ordinal), "cudaSetDevice"));
+}
+
+// CUDA has refused what a client asked for. That says nothing about the device, unless it is lost: then CUDA
+// also refuses to wait for a stream without work. Asking it for its last error is not enough.
+absl::Status LostAfterRefusal(const char* what, Fault& fault) {
+  static_cast<void>(cudaGetLastError());
+  return fault.Check(LossOf(cudaStreamSynchronize(cudaStreamPerThread), what));
+}
+
 // Memory of a GPU. Frees the whole allocation with `Release`.
 template <auto Release>
 class CudaMemory : public Memory {
@@ -39,24 +52,26 @@ class CudaMemory : public Memory {
     static_cast<void>(cudaGetLastError());
   }
 
+  absl::Status Write(std::uint64_t byte_offset, std::span<const std::byte> bytes) const override {
+    if (absl::Status status = Use(gpu_, fault_); !status.ok()) return status;
+    const auto copy = [&]() -> absl::Status {
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(const_cast<std::byte*>(data()) + byte_offset,
+                                                    bytes.data(), bytes.size(), cudaMemcpyHostToDevice,
+                                                    cudaStreamPerThread));
+      return StatusOf(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
+    };
+    absl::Status status = fault_.Check(copy());
+    if (status.ok() || !fault_.Get().ok()) return status;
+    // What was enqueued must have read the bytes.
+    absl::Status lost = LostAfterRefusal("cudaMemcpyAsync", fault_);
+    return lost.ok() ? status : lost;
+  }
+
  private:
   const Gpu gpu_;
   void* const base_;
   Fault& fault_;
 };
-
-// Makes this thread's next calls go to the GPU, unless the device is lost.
-absl::Status Use(Gpu gpu, Fault& fault) {
-  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
-  return fault.Check(StatusOf(cudaSetDevice(gpu.ordinal), "cudaSetDevice"));
-}
-
-// CUDA has refused what a client asked for. That says nothing about the device, unless it is lost: then CUDA
-// also refuses to wait for a stream without work. Asking it for its last error is not enough.
-absl::Status LostAfterRefusal(const char* what, Fault& fault) {
-  static_cast<void>(cudaGetLastError());
-  return fault.Check(LossOf(cudaStreamSynchronize(cudaStreamPerThread), what));
-}
 
 // Makes the system map all pages. If it has them in memory, it also maps some around the one that is read,
 // which MADV_POPULATE_READ does not do.

@@ -34,6 +34,7 @@ absl::StatusOr<kernels::ProcessMemory> MemoryOf(const v1::RegisterGpuMemory& req
   request.pci_bus_id().copy(memory.pci_bus_id.data(), memory.pci_bus_id.size());
   memory.byte_offset = request.byte_offset();
   memory.byte_count = request.byte_count();
+  memory.writable = request.writable();
   return memory;
 }
 

@@ -23,6 +23,14 @@ namespace {
 // itself.
 constexpr std::size_t kMaxMappings = 4096;
 
+// The bytes of registered memory, if results may be written there.
+std::span<std::byte> WritableOf(const Registrar::Registration& registration) {
+  const auto* const of_gpu = std::get_if<kernels::ProcessMemory>(&registration.source);
+  if (of_gpu == nullptr) return registration.mapping.writable();
+  if (!of_gpu->writable) return {};
+  return {const_cast<std::byte*>(registration.memory->data()), registration.memory->size()};
+}
+
 absl::Status BadMemory(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what);
 }
@@ -213,8 +221,7 @@ absl::StatusOr<bool> Registrar::RegisterNext(Handle registration) {
   }
   const absl::StatusOr<bool> has_more = registration->memory->RegisterNext();
   if (!has_more.ok() || *has_more) return has_more;
-  registration->named =
-      std::make_shared<const NamedMemory>(registration->memory, registration->mapping.writable());
+  registration->named = std::make_shared<const NamedMemory>(registration->memory, WritableOf(*registration));
   registration->token = registry_.Add(registration->named);
   return false;
 }

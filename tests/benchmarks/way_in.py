@@ -94,7 +94,7 @@ def cases_in_place(transport: str, bytes_: int, on_gpu: bool) -> list:
     """Arrays that need no transfer, except the last. The calls about them use the transport; the memory
     itself is named over the memory socket, which is a Unix socket."""
     def case(name: str, source: str, size: int, *arguments: str) -> Case:
-        needs_socket = source != "resident" or "--shared_results" in arguments
+        needs_socket = source != "resident" or "--results" in arguments
         return Case(name, transport, ("--source", source, "--bytes", str(size), "--memory_bytes", str(size),
                                       *arguments), baseline=False, socket=needs_socket,
                     weight=_IN_PLACE_WEIGHT if on_gpu and source != "memory" else 1)
@@ -109,7 +109,9 @@ def cases_in_place(transport: str, bytes_: int, on_gpu: bool) -> list:
 
     for size in sizes:
         cases += rows("", size)
-    cases += rows("_to_memory", sizes[-1], "--shared_results")
+    cases += rows("_to_memory", sizes[-1], "--results", "shared")
+    if on_gpu:
+        cases += rows("_to_gpu_memory", sizes[-1], "--results", "gpu")
     return cases + [Case("rows_streamed", transport, ("--bytes", str(bytes_), "--segment_length", "256"),
                          baseline=False)]
 

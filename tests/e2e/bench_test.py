@@ -129,10 +129,10 @@ class BenchTest(TestCase):
         for source in ("memory", "resident"):
             line, = bench("--server", os.environ["WARPFOLD_SERVER"],
                           "--server_flags", f"--device={DEVICE}", "--source", source, "--bytes", "200000",
-                          "--segment_length", "50", "--shared_results", "--op", "sum,argmax")
+                          "--segment_length", "50", "--results", "shared", "--op", "sum,argmax")
             self.assert_consistent(line)
             self.assertEqual((line["segment_length"], line["source"]), (50, source))
-            self.assertIs(line["shared_results"], True)
+            self.assertEqual(line["results"], "shared")
 
     def test_sinks_over_a_unix_socket(self):
         with Server(listen=f"unix:{self.folder}/socket") as server:

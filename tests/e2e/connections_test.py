@@ -235,7 +235,7 @@ class ConnectionsTest(TestCase):
             self.assert_exit(1, done, "UNAVAILABLE", "the memory socket ")
             done = subprocess.run([command, "bench", "--target", server.address, "--source=memory",
                                    f"--memory_socket={path}", "--memory_bytes=4096", "--bytes=4096",
-                                   "--segment_length=4", "--shared_results"], user=_OTHER_USER,
+                                   "--segment_length=4", "--results=shared"], user=_OTHER_USER,
                                   capture_output=True, text=True, timeout=60, env={}, check=False)
             self.assert_exit(1, done, "PERMISSION_DENIED", "the server's own user")
             self.assert_served(server)

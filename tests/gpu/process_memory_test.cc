@@ -35,6 +35,7 @@ constexpr char kProberFlag[] = "--probe_memory";
 constexpr char kDevice[] = "cuda:0";
 constexpr std::uint64_t kElements = (std::uint64_t{1} << 26) + 5;  // a quarter GiB of float32, and a bit
 constexpr std::uint64_t kBytes = 4 * kElements;
+constexpr std::size_t kShownBytes = 1 << 12;  // a pipe takes them at once
 
 std::vector<std::byte> Elements() {
   Random random(7);
@@ -55,10 +56,16 @@ int ExportMemory(int ordinal) {
       write(STDOUT_FILENO, bus_id.data(), bus_id.size()) != static_cast<ssize_t>(bus_id.size())) {
     return 1;
   }
-  // Each byte that arrives is an order to free the memory.
+  // Each byte that arrives is an order: to show what the memory begins with, or to free it.
+  std::array<std::byte, kShownBytes> shown;
   char order;
   while (read(STDIN_FILENO, &order, 1) == 1) {
-    if (cudaFree(memory) != cudaSuccess || write(STDOUT_FILENO, &order, 1) != 1) return 1;
+    const cudaError_t error =
+        order == 's' ? cudaMemcpy(shown.data(), memory, kShownBytes, cudaMemcpyDefault) : cudaFree(memory);
+    const std::size_t bytes = order == 's' ? shown.size() : 1;
+    if (error != cudaSuccess || write(STDOUT_FILENO, shown.data(), bytes) != static_cast<ssize_t>(bytes)) {
+      return 1;
+    }
   }
   return 0;
 }
@@ -95,6 +102,13 @@ class Exporter {
     char order = 'f';
     EXPECT_EQ(write(to_, &order, 1), 1);
     EXPECT_EQ(read(from_, &order, 1), 1);
+  }
+  // What the owner itself finds at the start of its memory.
+  std::vector<std::byte> Show() {
+    std::vector<std::byte> shown(kShownBytes);
+    EXPECT_EQ(write(to_, "s", 1), 1);
+    EXPECT_EQ(read(from_, shown.data(), shown.size()), static_cast<ssize_t>(shown.size()));
+    return shown;
   }
   void End() {
     if (pid_ < 0) return;
@@ -196,6 +210,46 @@ TEST_F(ProcessMemoryTest, IsReducedInPlaceAndAtAnyOffset) {
   ExpectSum(**memory, 0, kElements);
   ExpectSum(**memory, 1, kElements - 1);  // misaligned: goes through the slot
   ExpectSum(**memory, 4096, 1000);
+}
+
+// The columns of two operators, written there by a slot, and a value by the host.
+TEST_F(ProcessMemoryTest, TakesResultsOfSegments) {
+  Exporter exporter;
+  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  std::vector<std::byte> expected = exporter.Show();
+  constexpr std::uint64_t kSegments = 100;
+  constexpr std::uint64_t kFirst = 3;
+  constexpr std::uint64_t kStride = 200;
+  const std::vector<std::byte> elements = Elements();
+  Slot& slot = *backend_->slots().front();
+  const SegmentCut cut = {.segment_count = kSegments, .length = 1000};
+  std::copy_n(elements.begin(), cut.ElementCount() * 4, slot.staging().begin());
+  ASSERT_TRUE(slot.StartSegments(SumAndMax(), cut).ok());
+  const absl::StatusOr<SegmentsResult> returned = slot.WaitSegments();
+  ASSERT_TRUE(returned.ok()) << returned.status();
+  for (std::size_t column = 0; column < 2; ++column) {
+    std::memcpy(expected.data() + 8 * (kFirst + column * kStride), returned->Column(column).data(),
+                8 * kSegments);
+  }
+
+  auto* const values = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>((*memory)->data()));
+  SegmentCut to_memory = cut;
+  to_memory.results = {.values = values + kFirst, .stride = kStride, .host_can_read = false};
+  std::copy_n(elements.begin(), cut.ElementCount() * 4, slot.staging().begin());
+  ASSERT_TRUE(slot.StartSegments(SumAndMax(), to_memory).ok());
+  const absl::StatusOr<SegmentsResult> written = slot.WaitSegments();
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_TRUE(written->values.empty());
+  EXPECT_EQ(exporter.Show(), expected);
+
+  const std::uint64_t value = 42;
+  std::memcpy(expected.data() + 8, &value, sizeof(value));
+  ASSERT_TRUE((*memory)->Write(8, std::as_bytes(std::span(&value, 1))).ok());
+  EXPECT_EQ(exporter.Show(), expected);
+  exporter.End();
+  EXPECT_TRUE((*memory)->Write(8, std::as_bytes(std::span(&value, 1))).ok());
+  EXPECT_TRUE(backend_->fault().ok()) << backend_->fault();
 }
 
 TEST_F(ProcessMemoryTest, PartOfAnAllocationIsCheckedAgainstIt) {

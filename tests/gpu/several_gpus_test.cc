@@ -132,6 +132,35 @@ TEST_P(SeveralGpusTest, ReduceAcrossGpus) {
   }
 }
 
+// Whichever GPU has reduced the segments.
+TEST_P(SeveralGpusTest, WriteResultsToMemoryOfOne) {
+  ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = ElementType::kInt64;
+  const ReductionPlan of_one = ReductionPlan::Create(spec).value();  // a value is its sum
+  const int last = backend_->devices() - 1;
+  constexpr std::uint64_t kSegments = 1000;
+  constexpr std::uint64_t kValues = 3 * kSegments;
+  for (const auto& slot : backend_->slots()) {
+    const std::unique_ptr<Memory> memory = Keep(last, all_.first(kValues * sizeof(std::uint64_t)));
+    SegmentCut cut = {.segment_count = kSegments, .length = 50};
+    std::ranges::copy(all_, slot->staging().begin());
+    ASSERT_TRUE(slot->StartSegments(*reduction_, cut).ok());
+    const SegmentsResult returned = slot->WaitSegments().value();
+    const std::vector<std::uint64_t> expected(returned.values.begin(), returned.values.end());
+    cut.results = {.values = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(memory->data())),
+                   .stride = kSegments,
+                   .host_can_read = false};
+    std::ranges::copy(all_, slot->staging().begin());
+    ASSERT_TRUE(slot->StartSegments(*reduction_, cut).ok());
+    ASSERT_TRUE(slot->WaitSegments().ok());
+    Slot& owner = SlotOf(last);
+    const SegmentCut each = {.segment_count = kValues, .length = 1};
+    ASSERT_TRUE(owner.StartSegmentsFrom(of_one, each, *memory, 0).ok());
+    EXPECT_TRUE(std::ranges::equal(owner.WaitSegments().value().values, expected));
+  }
+}
+
 TEST_P(SeveralGpusTest, EachHasItsTelemetry) {
   const std::vector<DeviceTelemetry> all = backend_->Telemetry();
   if (all.empty()) GTEST_SKIP() << "the driver's management library is not there";

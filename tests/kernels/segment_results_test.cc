@@ -120,6 +120,108 @@ TEST_F(SegmentResultsTest, ReachOverTheEndOfAPart) {
   ASSERT_NO_FATAL_FAILURE(ExpectSame(slot, most, kPart - 1 - most / 2, pages));
 }
 
+// Memory of the backend's device, which a slot can store to and read from.
+class DeviceMemory {
+ public:
+  DeviceMemory(Backend& backend, std::uint64_t values)
+      : slot_(*backend.slots().front()), memory_(*backend.Allocate(0, values * sizeof(std::uint64_t))) {
+    Store(std::vector<std::uint64_t>(values, kUntouched));
+  }
+
+  const Memory& memory() const { return *memory_; }
+  ResultColumns From(std::uint64_t first, std::uint64_t stride) const {
+    auto* const values = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(memory_->data()));
+    return {.values = values + first, .stride = stride, .host_can_read = memory_->host_can_read()};
+  }
+
+  void Store(const std::vector<std::uint64_t>& values) {
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+    for (std::size_t at = 0; at < bytes.size();) {
+      const std::size_t count = std::min(bytes.size() - at, slot_.staging().size());
+      std::ranges::copy(bytes.subspan(at, count), slot_.staging().begin());
+      ASSERT_TRUE(slot_.StartStore(*memory_, at, count).ok());
+      ASSERT_TRUE(slot_.Wait().ok());
+      at += count;
+    }
+  }
+
+  // A segment of one value is that value.
+  std::vector<std::uint64_t> Load() {
+    ReductionSpec spec;
+    spec.operators = {"bit_or"};
+    spec.element_type = ElementType::kUint64;
+    const ReductionPlan reduction = ReductionPlan::Create(spec).value();
+    const std::uint64_t most =
+        std::min(slot_.SegmentCapacity(reduction), slot_.staging().size() / sizeof(std::uint64_t));
+    std::vector<std::uint64_t> loaded;
+    for (const std::uint64_t values = memory_->size() / sizeof(std::uint64_t); loaded.size() < values;) {
+      const SegmentCut cut = {.segment_count = std::min(most, values - loaded.size()), .length = 1};
+      EXPECT_TRUE(
+          slot_.StartSegmentsFrom(reduction, cut, *memory_, loaded.size() * sizeof(std::uint64_t)).ok());
+      const absl::StatusOr<SegmentsResult> result = slot_.WaitSegments();
+      EXPECT_TRUE(result.ok()) << result.status();
+      if (!result.ok()) break;
+      loaded.insert(loaded.end(), result->values.begin(), result->values.end());
+    }
+    return loaded;
+  }
+
+ private:
+  Slot& slot_;
+  const std::unique_ptr<Memory> memory_;
+};
+
+// As another process' memory, to which the server writes, however few they are.
+TEST_F(SegmentResultsTest, AreTheSameInMemoryOfTheDevice) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  Slot& slot = *backend->slots().front();
+  const std::uint64_t most = std::min(slot.SegmentCapacity(*reduction_), slot.staging().size() / 12);
+  for (const std::uint64_t segments : {std::uint64_t{1}, std::uint64_t{100}, most}) {
+    SCOPED_TRACE(segments);
+    const std::uint64_t stride = segments + 5;
+    DeviceMemory memory(*backend, 3 * stride + 1);
+    Random random(segments);
+    const std::vector<std::byte> data =
+        RandomElements(ElementType::kInt32, 3 * segments, Flavour::kExtreme, random);
+    SegmentCut cut = {.segment_count = segments, .length = 3};
+    std::ranges::copy(data, slot.staging().begin());
+    ASSERT_TRUE(slot.StartSegments(*reduction_, cut).ok());
+    const absl::StatusOr<SegmentsResult> returned = slot.WaitSegments();
+    ASSERT_TRUE(returned.ok()) << returned.status();
+    std::vector<std::uint64_t> expected(3 * stride + 1, kUntouched);
+    for (std::size_t column = 0; column < 3; ++column) {
+      std::ranges::copy(returned->Column(column),
+                        expected.begin() + static_cast<std::ptrdiff_t>(1 + column * stride));
+    }
+    cut.results = memory.From(1, stride);
+    std::ranges::copy(data, slot.staging().begin());
+    ASSERT_TRUE(slot.StartSegments(*reduction_, cut).ok());
+    const absl::StatusOr<SegmentsResult> written = slot.WaitSegments();
+    ASSERT_TRUE(written.ok()) << written.status();
+    if (memory.memory().host_can_read()) continue;  // results may also be returned then
+    EXPECT_TRUE(written->values.empty());
+    EXPECT_EQ(memory.Load(), expected);
+  }
+}
+
+TEST_F(SegmentResultsTest, AreWrittenToMemoryOfTheDeviceByTheHost) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  DeviceMemory memory(*backend, 1000);
+  std::vector<std::uint64_t> expected(1000, kUntouched);
+  if (memory.memory().host_can_read()) {
+    EXPECT_TRUE(absl::IsUnimplemented(memory.memory().Write(0, std::as_bytes(std::span(expected)))));
+    return;
+  }
+  const std::vector<std::uint64_t> row = {7, 8, 9};
+  for (const std::size_t at : {0, 500, 997}) {
+    ASSERT_TRUE(memory.memory().Write(at * sizeof(std::uint64_t), std::as_bytes(std::span(row))).ok());
+    std::ranges::copy(row, expected.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  EXPECT_EQ(memory.Load(), expected);
+}
+
 // If a device reduces an array in place, there may be more of them.
 TEST_F(SegmentResultsTest, OfAnArrayInPlace) {
   Backend* const backend = DeviceUnderTest::Get().backend();
@@ -136,24 +238,30 @@ TEST_F(SegmentResultsTest, OfAnArrayInPlace) {
   const std::uint64_t most = slot.SegmentCapacityFrom(*reduction_, **kept, 0);
   EXPECT_GE(most, slot.SegmentCapacity(*reduction_));
   const std::uint64_t segments = std::min(most, staged);
+  std::vector<std::uint64_t> expected(3 * segments, 0);  // an index is 0
+  for (std::uint64_t i = 0; i < segments; ++i) {
+    std::int32_t element = 0;
+    std::memcpy(&element, data.data() + i * sizeof(element), sizeof(element));
+    expected[i] = expected[segments + i] = static_cast<std::uint64_t>(std::int64_t{element});
+  }
+  const auto reduce_to = [&](const ResultColumns& columns) {
+    const SegmentCut cut = {.segment_count = segments, .length = 1, .results = columns};
+    EXPECT_TRUE(slot.StartSegmentsFrom(*reduction_, cut, **kept, 0).ok());
+    const absl::StatusOr<SegmentsResult> result = slot.WaitSegments();
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() && result->values.empty();
+  };
+
   const Pages pages(3 * segments);
   const auto registered = backend->Register(std::as_bytes(pages.all()), /*is_written=*/true);
   ASSERT_TRUE(registered.ok()) << registered.status();
-  const std::span<std::uint64_t> memory = pages.all();
-  const SegmentCut cut = {
-      .segment_count = segments, .length = 1, .results = {.values = memory.data(), .stride = segments}};
-  ASSERT_TRUE(slot.StartSegmentsFrom(*reduction_, cut, **kept, 0).ok());
-  const absl::StatusOr<SegmentsResult> result = slot.WaitSegments();
-  ASSERT_TRUE(result.ok()) << result.status();
-  if (result->values.empty()) {
-    std::vector<std::int32_t> elements(segments);
-    std::memcpy(elements.data(), data.data(), segments * sizeof(std::int32_t));
-    for (std::uint64_t i = 0; i < segments; ++i) {
-      ASSERT_EQ(memory[i], static_cast<std::uint64_t>(std::int64_t{elements[i]})) << i;
-      ASSERT_EQ(memory[segments + i], static_cast<std::uint64_t>(std::int64_t{elements[i]})) << i;
-      ASSERT_EQ(memory[2 * segments + i], 0u) << i;
-    }
+  if (reduce_to({.values = pages.all().data(), .stride = segments})) {
+    EXPECT_TRUE(std::ranges::equal(pages.all().first(expected.size()), expected));
   }
+  DeviceMemory memory(*backend, expected.size());
+  EXPECT_TRUE(reduce_to(memory.From(0, segments)) || memory.memory().host_can_read());
+  if (memory.memory().host_can_read()) return;
+  EXPECT_EQ(memory.Load(), expected);
 }
 
 }  // namespace

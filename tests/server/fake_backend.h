@@ -4,6 +4,7 @@
 // A backend without a device, made of fake slots (fake_slot.h).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -23,18 +24,28 @@ class FakeBackend;
 class FakeMemory : public kernels::Memory {
  public:
   FakeMemory(std::span<const std::byte> bytes, bool host_can_read) : Memory(bytes, host_can_read) {}
-  FakeMemory(std::unique_ptr<std::vector<std::byte>> owned, int device)
-      : Memory(*owned, /*host_can_read=*/false, device), owned_(std::move(owned)) {}
+  // All but the first bytes of `owned`, on a device.
+  FakeMemory(std::unique_ptr<std::vector<std::byte>> owned, std::size_t offset, int device,
+             const std::atomic<bool>& fails)
+      : Memory(std::span(*owned).subspan(offset), /*host_can_read=*/false, device),
+        owned_(std::move(owned)),
+        fails_(&fails) {}
   // Has one part after the other to register, and to give back, for as long as the backend says.
   FakeMemory(std::span<const std::byte> bytes, FakeBackend& backend)
       : Memory(bytes, /*host_can_read=*/true), backend_(&backend) {}
 
   absl::StatusOr<bool> RegisterNext() override;
   bool UnregisterNext() override;
+  absl::Status Write(std::uint64_t byte_offset, std::span<const std::byte> bytes) const override {
+    if (*fails_) return absl::UnavailableError("the device takes no copy");
+    std::ranges::copy(bytes, const_cast<std::byte*>(data()) + byte_offset);
+    return absl::OkStatus();
+  }
 
  private:
   FakeBackend* const backend_ = nullptr;
   std::unique_ptr<std::vector<std::byte>> owned_;
+  const std::atomic<bool>* const fails_ = nullptr;
 };
 
 class FakeBackend : public kernels::Backend {
@@ -85,11 +96,13 @@ class FakeBackend : public kernels::Backend {
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Open(const kernels::ProcessMemory& memory) override {
-    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(memory.byte_count),
-                                        /*device=*/0);
+    const std::size_t offset = memory.byte_offset % 64;
+    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(offset + memory.byte_count),
+                                        offset, /*device=*/0, writes_fail);
   }
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Allocate(int device, std::uint64_t bytes) override {
-    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(bytes), device);
+    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(bytes), 0, device,
+                                        writes_fail);
   }
   // Allocates this much memory on each device.
   std::vector<std::unique_ptr<kernels::Memory>> AllocateOfEach(std::uint64_t bytes) {
@@ -107,6 +120,7 @@ class FakeBackend : public kernels::Backend {
   std::atomic<bool> release_goes_on = false;
   std::atomic<int> released_parts = 0;
   std::atomic<bool> faulty = false;
+  std::atomic<bool> writes_fail = false;  // those of the host to memory of a device
   std::atomic<bool> has_algorithms = true;
   std::atomic<bool> telemetry_hangs = false;
 

@@ -3,6 +3,7 @@
 #include "client/cli/bench/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <string>
@@ -73,18 +74,32 @@ const std::map<std::string, BenchSource>& Sources() {
   return *sources;
 }
 
+const std::map<std::string, BenchResults>& ResultPlaces() {
+  static const auto* const places = new std::map<std::string, BenchResults>{
+      {"sent", BenchResults::kSent}, {"shared", BenchResults::kShared}, {"gpu", BenchResults::kGpu}};
+  return *places;
+}
+
+template <typename Value>
+std::string NameOf(Value value, const std::map<std::string, Value>& choices) {
+  const auto named =
+      std::ranges::find_if(choices, [value](const auto& choice) { return choice.second == value; });
+  return named == choices.end() ? "" : named->first;
+}
+
 // CLI11's own name transformer would also list the enum values in --help, as bare numbers.
 template <typename Value>
-void AddChoice(CLI::App& app, const std::string& name, Value& value,
-               const std::map<std::string, Value>& choices, const std::string& help) {
+CLI::Option* AddChoice(CLI::App& app, const std::string& name, Value& value,
+                       const std::map<std::string, Value>& choices, const std::string& help) {
   std::vector<std::string> names;
   std::string by_default;
   for (const auto& [choice, chosen] : choices) {
     names.push_back(choice);
     if (chosen == value) by_default = choice;
   }
-  app.add_option_function<std::string>(
-         name, [&value, &choices](const std::string& choice) { value = choices.at(choice); }, help)
+  return app
+      .add_option_function<std::string>(
+          name, [&value, &choices](const std::string& choice) { value = choices.at(choice); }, help)
       ->option_text(absl::StrCat(absl::StrJoin(names, "|"), " [", by_default, "]"))
       ->check(CLI::IsMember(names));
 }
@@ -111,12 +126,12 @@ void CheckSegments(const BenchFlags& flags) {
   if (flags.bytes / ElementTypeBytes(flags.type) % flags.segment_length != 0) {
     throw CLI::ValidationError("--segment_length", "must divide the array's elements");
   }
-  if (!flags.shared_results) return;
+  if (flags.results == BenchResults::kSent) return;
   if (flags.source == BenchSource::kChunks) {
-    throw CLI::ValidationError("--shared_results", "needs a --source other than chunks");
+    throw CLI::ValidationError("--results", "shared and gpu need a --source other than chunks");
   }
   if (flags.server.empty() && flags.memory_socket.empty()) {
-    throw CLI::ValidationError("--shared_results", "needs --memory_socket or --server");
+    throw CLI::ValidationError("--results", "shared and gpu need --memory_socket or --server");
   }
 }
 
@@ -194,7 +209,7 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
   AddChoice(app, "--source", flags.source, Sources(),
             "Location of the arrays: chunks (sent), memory (shared), ipc (GPU memory), resident (kept)");
   app.add_option("--memory_socket", flags.memory_socket,
-                 "The server's memory socket, for --source memory and ipc, and --shared_results")
+                 "The server's memory socket, for --source memory and ipc, and --results shared and gpu")
       ->option_text("PATH")
       ->excludes(app.get_option("--server"));
   app.add_option("--op", flags.op,
@@ -215,8 +230,8 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
   CLI::Option* segments = app.add_option("--segment_length", flags.segment_length,
                                          "One result per N elements of an array, instead of one per array")
                               ->transform(PositiveValidator("N"));
-  app.add_flag("--shared_results", flags.shared_results,
-               "The server writes these results to shared memory instead of sending them")
+  AddChoice(app, "--results", flags.results, ResultPlaces(),
+            "Place of these results: sent, shared (written to shared memory), gpu (to GPU memory)")
       ->needs(segments);
   app.add_option("--memory_bytes", flags.memory_bytes,
                  "Memory from which all callers' arrays are taken; enlarged if it is too small")
@@ -255,19 +270,9 @@ void AddMeasurement(CLI::App& app, BenchFlags& flags) {
 
 }  // namespace
 
-std::string MethodName(BenchMethod method) {
-  for (const auto& [name, value] : Methods()) {
-    if (value == method) return name;
-  }
-  return "";
-}
-
-std::string SourceName(BenchSource source) {
-  for (const auto& [name, value] : Sources()) {
-    if (value == source) return name;
-  }
-  return "";
-}
+std::string MethodName(BenchMethod method) { return NameOf(method, Methods()); }
+std::string SourceName(BenchSource source) { return NameOf(source, Sources()); }
+std::string ResultsName(BenchResults results) { return NameOf(results, ResultPlaces()); }
 
 void AddBench(CLI::App& app, BenchFlags& flags) {
   app.footer(kFooter);

@@ -33,6 +33,13 @@ enum class BenchSource : std::uint8_t {
   kResident,  // arrays that were put into the server's device memory
 };
 
+// Where results of segments go.
+enum class BenchResults : std::uint8_t {
+  kSent,    // over the wire
+  kShared,  // to shared memory
+  kGpu,     // to memory of the server's GPU that belongs to this process
+};
+
 struct BenchFlags {
   std::string server;  // the executable to start; empty: the one at --target
   std::string server_flags;
@@ -48,8 +55,8 @@ struct BenchFlags {
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30;  // that the arrays are parts of
   std::uint64_t segment_length = 0;  // elements, of results for each; 0 for one of the whole array
-  bool shared_results = false;       // segments' results go to shared memory
-  int streams = 1;                   // 0: as many as the server advises
+  BenchResults results = BenchResults::kSent;
+  int streams = 1;  // 0: as many as the server advises
   int callers = 1;
 
   double duration_s = 3;
@@ -71,6 +78,7 @@ struct BenchSinkFlags {
 
 std::string MethodName(BenchMethod method);
 std::string SourceName(BenchSource source);
+std::string ResultsName(BenchResults results);
 
 // Add the options. Options that do not fit together are a parse error.
 void AddBench(CLI::App& app, BenchFlags& flags);

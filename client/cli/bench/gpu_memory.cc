@@ -64,17 +64,24 @@ const Driver* FindDriver() {
 
 }  // namespace
 
-absl::StatusOr<GpuMemory> GpuMemory::CopyOf(std::span<const std::byte> bytes) {
+absl::StatusOr<GpuMemory> GpuMemory::Allocate(std::size_t bytes) {
   const Driver* const driver = FindDriver();
   if (driver == nullptr) return absl::UnavailableError("this machine has no NVIDIA GPU, or no driver for it");
   GpuMemory memory;
   Handle handle;
-  if (driver->set_current(driver->context) != 0 || driver->allocate(&memory.address_, bytes.size()) != 0 ||
-      driver->copy(memory.address_, bytes.data(), bytes.size()) != 0 ||
+  if (driver->set_current(driver->context) != 0 || driver->allocate(&memory.address_, bytes) != 0 ||
       driver->get_handle(&handle, memory.address_) != 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("the GPU has no ", bytes.size(), " bytes to share"));
+    return absl::ResourceExhaustedError(absl::StrCat("the GPU has no ", bytes, " bytes to share"));
   }
   std::memcpy(memory.handle_.data(), &handle, sizeof(handle));
+  return memory;
+}
+
+absl::StatusOr<GpuMemory> GpuMemory::CopyOf(std::span<const std::byte> bytes) {
+  absl::StatusOr<GpuMemory> memory = Allocate(bytes.size());
+  if (memory.ok() && FindDriver()->copy(memory->address_, bytes.data(), bytes.size()) != 0) {
+    return absl::UnavailableError("the GPU takes no copy");
+  }
   return memory;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPU memory as a CUDA program would allocate it, for --source ipc. It loads the driver library with dlopen
+// GPU memory as a CUDA program would allocate it, for --source ipc
+// and --results gpu. It loads the driver library with dlopen
 // when needed, so that the command line builds without CUDA and runs on machines without a GPU.
 #pragma once
 
@@ -17,7 +18,8 @@ namespace warpfold::cli {
 
 class GpuMemory {
  public:
-  // Allocates on the first GPU. UNAVAILABLE if there is none.
+  // These allocate on the first GPU. UNAVAILABLE if there is none.
+  static absl::StatusOr<GpuMemory> Allocate(std::size_t bytes);
   static absl::StatusOr<GpuMemory> CopyOf(std::span<const std::byte> bytes);
   GpuMemory(GpuMemory&& other) noexcept;
   GpuMemory& operator=(GpuMemory&&) = delete;

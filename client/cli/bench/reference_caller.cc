@@ -31,7 +31,10 @@ struct Elsewhere {
   std::optional<RegisteredMemory> registered;
   std::optional<ResidentArray> resident;
   std::string token;
-  std::optional<SharedMemory> results;
+  std::optional<SharedMemory> shared_results;
+  std::optional<GpuMemory> gpu_results;
+  std::optional<RegisteredMemory> registered_results;
+  std::optional<ResultsReference> results;
   absl::Duration handed_over;  // what that took
 
   ~Elsewhere() {
@@ -97,26 +100,36 @@ absl::Status Put(ElementType type, std::span<const std::byte> memory, Elsewhere&
   return absl::OkStatus();
 }
 
+absl::Status PlaceOnGpu(const MemoryConnection& connection, std::uint64_t bytes, Elsewhere& there) {
+  absl::StatusOr<GpuMemory> gpu = GpuMemory::Allocate(bytes);
+  if (!gpu.ok()) return gpu.status();
+  there.gpu_results.emplace(*std::move(gpu));
+  const absl::Time begin = SteadyNow();
+  absl::StatusOr<RegisteredMemory> registered =
+      connection.RegisterGpuForResults(there.gpu_results->handle(), GpuMemory::pci_bus_id(), 0, bytes);
+  there.handed_over += SteadyNow() - begin;
+  if (!registered.ok()) return registered.status();
+  there.registered_results.emplace(*std::move(registered));
+  there.results = ResultsReference{.token = there.registered_results->token()};
+  return absl::OkStatus();
+}
+
 // Makes room for the results of one call's array.
-absl::Status ShareResults(const std::string& memory_socket, const BenchFlags& flags, Elsewhere& there) {
+absl::Status PlaceResults(const std::string& memory_socket, const BenchFlags& flags, Elsewhere& there) {
   const absl::StatusOr<MemoryConnection> connection = MemoryConnection::Open(memory_socket);
   if (!connection.ok()) return connection.status();
   const absl::StatusOr<std::vector<SegmentColumn>> columns = SegmentColumnsOf(SpecOf(flags), flags.type);
   if (!columns.ok()) return columns.status();
   const std::uint64_t segments = flags.bytes / ElementTypeBytes(flags.type) / flags.segment_length;
+  const std::uint64_t bytes = segments * columns->size() * sizeof(std::uint64_t);
+  if (flags.results == BenchResults::kGpu) return PlaceOnGpu(*connection, bytes, there);
   const absl::Time begin = SteadyNow();
-  absl::StatusOr<SharedMemory> results =
-      connection->AllocateForResults(segments * columns->size() * sizeof(std::uint64_t));
+  absl::StatusOr<SharedMemory> shared = connection->AllocateForResults(bytes);
   there.handed_over += SteadyNow() - begin;
-  if (!results.ok()) return results.status();
-  there.results.emplace(*std::move(results));
+  if (!shared.ok()) return shared.status();
+  there.shared_results.emplace(*std::move(shared));
+  there.results = ResultsReference{.token = there.shared_results->token()};
   return absl::OkStatus();
-}
-
-SegmentCut CutOf(const BenchFlags& flags, const Elsewhere& there) {
-  SegmentCut cut = {.length = flags.segment_length};
-  if (there.results.has_value()) cut.results = ResultsReference{.token = there.results->token()};
-  return cut;
 }
 
 }  // namespace
@@ -131,12 +144,15 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
   if (flags.source == BenchSource::kMemory) status = Share(memory_socket, memory, *there);
   if (flags.source == BenchSource::kIpc) status = HandOver(memory_socket, memory, *there);
   if (flags.source == BenchSource::kResident) status = Put(flags.type, memory, *there);
-  if (status.ok() && flags.shared_results) status = ShareResults(memory_socket, flags, *there);
+  if (status.ok() && flags.results != BenchResults::kSent) {
+    status = PlaceResults(memory_socket, flags, *there);
+  }
   if (!status.ok()) return status;
   *handed_over += there->handed_over;
   const Spec spec = SpecOf(flags);
   const std::uint64_t element_bytes = ElementTypeBytes(flags.type);
-  return [there, spec, type = flags.type, cut = CutOf(flags, *there), element_bytes,
+  const SegmentCut cut = {.length = flags.segment_length, .results = there->results};
+  return [there, spec, type = flags.type, cut, element_bytes,
           begin = memory.data()](std::span<const std::byte> array) {
     const ArrayReference reference = {.token = there->token,
                                       .byte_offset = static_cast<std::uint64_t>(array.data() - begin),

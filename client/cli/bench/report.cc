@@ -124,7 +124,7 @@ Json Conditions(const BenchFlags& flags, const std::string& transport) {
   line["chunk_bytes"] = flags.chunk_bytes;
   line["streams"] = flags.streams;
   if (flags.segment_length > 0) line["segment_length"] = flags.segment_length;
-  if (flags.shared_results) line["shared_results"] = true;
+  if (flags.results != BenchResults::kSent) line["results"] = ResultsName(flags.results);
   line["callers"] = flags.callers;
   line["pause_ms"] = flags.pause_ms;
   line["rounds"] = flags.rounds;

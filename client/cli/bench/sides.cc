@@ -41,7 +41,8 @@ absl::StatusOr<Side> StartServer(const Server& server, const BenchFlags& flags, 
     command.emplace_back(flag);
   }
   const std::string memory_socket = folder.path() + "/memory";
-  if (flags.source == BenchSource::kMemory || flags.source == BenchSource::kIpc || flags.shared_results) {
+  if (flags.source == BenchSource::kMemory || flags.source == BenchSource::kIpc ||
+      flags.results != BenchResults::kSent) {
     command.push_back(absl::StrCat("--memory_socket=", memory_socket));
   }
   if (flags.source == BenchSource::kResident) {

@@ -263,7 +263,8 @@ absl::Status DeviceSegmentReducer::PlanVarying(const SegmentCut& cut, std::uint6
 }
 
 bool DeviceSegmentReducer::WritesToHost() const {
-  return layout_->row_bytes() * segment_count_ <= std::min(kMaxMappedResultBytes, result_bytes_);
+  return columns_.host_can_read &&
+         layout_->row_bytes() * segment_count_ <= std::min(kMaxMappedResultBytes, result_bytes_);
 }
 
 absl::Status DeviceSegmentReducer::CopyResults(cudaStream_t stream) {
@@ -280,9 +281,10 @@ absl::Status DeviceSegmentReducer::CopyToColumns(cudaStream_t stream) {
     auto* const to = reinterpret_cast<std::byte*>(columns_.values + column * columns_.stride);
     const std::byte* const from = left_results_ + column * column_bytes;
     for (std::uint64_t done = 0; done < column_bytes;) {
-      const std::uint64_t count = std::min(column_bytes - done, BytesOfRegistration(to + done));
+      std::uint64_t count = column_bytes - done;
+      if (columns_.host_can_read) count = std::min(count, BytesOfRegistration(to + done));
       WARPFOLD_RETURN_IF_CUDA_ERROR(
-          cudaMemcpyAsync(to + done, from + done, count, cudaMemcpyDeviceToHost, stream));
+          cudaMemcpyAsync(to + done, from + done, count, cudaMemcpyDefault, stream));
       done += count;
     }
   }

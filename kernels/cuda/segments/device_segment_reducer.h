@@ -3,7 +3,7 @@
 //
 // Reduces segments that lie in device memory: slots do that after their copy; benchmarks and resident arrays
 // do it without one. If there are few results, the kernels write them directly to the host's memory; if there
-// are more, they leave them in device memory, from where one command copies them all.
+// are more, or they are wanted on a device, they leave them in device memory, from where commands copy them.
 //
 // Threads: only one caller at a time, with one stream. All memory is allocated by Create.
 #pragma once
@@ -60,8 +60,8 @@ class DeviceSegmentReducer {
   // Whether the kernels of the last Launch (there must have been one) write their results where the host
   // reads them.
   bool WritesToHost() const;
-  // Enqueues the copy of the last Launch's results to the host, unless they are written there: to the cut's
-  // `results`, if there are any.
+  // Enqueues the copy of the last Launch's results to the host, unless they are written there: or to the
+  // cut's `results`, if there are any.
   absl::Status CopyResults(cudaStream_t stream);
 
   // The results of the last Launch, once the stream has finished it, and CopyResults if that is needed. The
@@ -104,7 +104,7 @@ class DeviceSegmentReducer {
   std::size_t operators_ = 0;
   std::uint64_t segment_count_ = 0;
   ResultColumns columns_;              // the cut's `results`
-  std::byte* left_results_ = nullptr;  // where kernels leave results that are copied to the host
+  std::byte* left_results_ = nullptr;  // where kernels leave results that are copied
 };
 
 }  // namespace warpfold::kernels::cuda

@@ -49,7 +49,7 @@ class NamedMemory {
 
   // At least one part. If there is more than one, none of them is host memory.
   explicit NamedMemory(std::vector<Part> parts, std::optional<ElementLayout> layout = std::nullopt);
-  // All of `memory`. `writable` are its bytes, if they are the host's and results may be written there.
+  // All of `memory`. `writable` are its bytes, if results may be written there.
   NamedMemory(std::shared_ptr<const kernels::Memory> memory, std::span<std::byte> writable);
   virtual ~NamedMemory() = default;
   NamedMemory(const NamedMemory&) = delete;
@@ -63,7 +63,7 @@ class NamedMemory {
   // All of `byte_count` bytes.
   std::vector<kernels::MemoryPart> Range(std::uint64_t byte_offset, std::uint64_t byte_count) const;
 
-  // Its bytes, if results may be written there; otherwise none.
+  // Its bytes, if results may be written there; otherwise none. Of a device, if the host cannot read them.
   std::span<std::byte> writable() const { return writable_; }
 
   // Reserves bytes [begin, end) of writable() for results, until EndWriting(begin). False if one of them is

@@ -28,23 +28,26 @@ std::optional<ResultsMemory> ResultsMemory::Take(std::shared_ptr<const NamedMemo
 
 kernels::ResultColumns ResultsMemory::ColumnsOf(std::uint64_t first, std::uint64_t count) const {
   if (first > segment_count_ || count > segment_count_ - first) return {};
-  return {.values = values_ + first, .stride = segment_count_};
+  return {.values = values_ + first, .stride = segment_count_, .host_can_read = host_can_read()};
 }
 
 absl::Status ResultsMemory::Write(std::uint64_t first, const kernels::SegmentsResult& result) const {
   if (result.values.empty()) return absl::OkStatus();
   const kernels::ResultColumns to = ColumnsOf(first, result.segment_count);
   if (to.values == nullptr) return TooMany();
+  absl::Status status;
   for (std::size_t column = 0; column * result.segment_count < result.values.size(); ++column) {
-    std::ranges::copy(result.Column(column), to.values + column * to.stride);
+    status.Update(Put(to.values + column * to.stride, result.Column(column)));
   }
-  return absl::OkStatus();
+  return status;
 }
 
-absl::Status ResultsMemory::WriteRow(std::uint64_t segment, std::span<const std::uint64_t> row) const {
-  const kernels::ResultColumns to = ColumnsOf(segment, 1);
-  if (to.values == nullptr) return TooMany();
-  for (std::size_t column = 0; column < row.size(); ++column) to.values[column * to.stride] = row[column];
+absl::Status ResultsMemory::Put(std::uint64_t* to, std::span<const std::uint64_t> values) const {
+  if (!host_can_read()) {
+    const auto byte_offset = static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(to) - memory().data());
+    return memory().Write(byte_offset, std::as_bytes(values));
+  }
+  std::ranges::copy(values, to);
   return absl::OkStatus();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of a client's memory where a call writes the results of its segments, instead of sending them.
-// Others may write there at any time: nothing here reads it.
+// The part of a client's memory, of the host or of a GPU, where a call writes the results of its segments,
+// instead of sending them. Others may write there at any time: nothing here reads it.
 //
 // Threads: one at a time.
 #pragma once
@@ -22,9 +22,9 @@ namespace warpfold::server {
 
 class ResultsMemory {
  public:
-  // Columns for `segment_count` segments of `row_bytes` each, one after the other, from `byte_offset` on: a
-  // multiple of 8, and they must lie within memory->writable(). Nothing if another call has a part of that
-  // place, or a device may still write there for a call that has ended.
+  // Columns for `segment_count` segments of `row_bytes` each, one after the other, from `byte_offset` on: its
+  // address is a multiple of 8, and they must lie within memory->writable(). Nothing if another call has a
+  // part of that place, or a device may still write there for a call that has ended.
   static std::optional<ResultsMemory> Take(std::shared_ptr<const NamedMemory> memory,
                                            std::uint64_t byte_offset, std::size_t row_bytes,
                                            std::uint64_t segment_count);
@@ -32,15 +32,15 @@ class ResultsMemory {
   // Keeps the memory and the place, for slots that may write there.
   std::shared_ptr<const void> owner() const { return place_; }
   // Whether slots may write there themselves.
-  bool device_may_write() const { return place_->memory->parts().front().memory->is_registered(); }
+  bool device_may_write() const { return memory().is_registered(); }
+  bool host_can_read() const { return memory().host_can_read(); }
   // Where the columns of `count` segments from `first` on lie; nowhere if there are no such segments.
   kernels::ResultColumns ColumnsOf(std::uint64_t first, std::uint64_t count) const;
 
-  // Writes what a slot has made of segments from `first` on, unless it has written that itself. INTERNAL if
-  // there are no such segments.
+  // Writes what has been made of segments from `first` on, unless a slot has written that itself. INTERNAL if
+  // there are no such segments; errors of the device if the memory is a GPU's, which takes some 10 us for
+  // each column.
   absl::Status Write(std::uint64_t first, const kernels::SegmentsResult& result) const;
-  // The same for one segment: a value for each column.
-  absl::Status WriteRow(std::uint64_t segment, std::span<const std::uint64_t> row) const;
 
  private:
   // Is reserved as long as this exists.
@@ -54,6 +54,10 @@ class ResultsMemory {
   };
 
   ResultsMemory() = default;
+
+  const kernels::Memory& memory() const { return *place_->memory->parts().front().memory; }
+  // Writes `values`, of one column, to `to`.
+  absl::Status Put(std::uint64_t* to, std::span<const std::uint64_t> values) const;
 
   std::shared_ptr<const Place> place_;
   std::uint64_t* values_ = nullptr;

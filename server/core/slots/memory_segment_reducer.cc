@@ -96,7 +96,9 @@ std::uint64_t MemorySegmentReducer::SegmentsOfStart() const {
   const std::uint64_t all = options_.element_count / *cursor_.length();
   const std::uint64_t fewest = std::max<std::uint64_t>(kMinResultBytes / row_bytes(), 1);
   std::uint64_t starts = kStartsOfManyResults;
-  if (goes_to_memory()) {
+  if (stays_on_device()) {
+    starts = 1;
+  } else if (goes_to_memory()) {
     starts = std::max(starts, options_.element_count * reduction().element_bytes() / kBytesOfStart);
   }
   return std::max(fewest, (all + starts - 1) / starts);

@@ -131,8 +131,15 @@ void SegmentReducer::Take(Pending& pending, const kernels::SegmentsResult& resul
   timings_.copy += result.copy;
   timings_.kernel += result.kernel;
   error_count_ += result.errors.size();
-  if (memory_.has_value()) status_.Update(memory_->Write(pending.first_segment, result));
+  WriteToMemory(pending.first_segment, result);
   End(pending, results_.Encode(pending.first_segment, result, /*has_values=*/!goes_to_memory()));
+}
+
+void SegmentReducer::WriteToMemory(std::uint64_t first_segment, const kernels::SegmentsResult& result) {
+  if (!goes_to_memory()) return;
+  std::optional<DeviceCalls::Scope> call;
+  if (stays_on_device()) call.emplace(pool_.device_calls());
+  status_.Update(memory_->Write(first_segment, result));
 }
 
 void SegmentReducer::End(Pending& pending, std::vector<std::string> messages) {
@@ -180,7 +187,7 @@ void SegmentReducer::FinishLong(Pending& pending) {
   timings_.kernel += timings.kernel;
   const kernels::SegmentRow row = results_.RowOf(pending.reducer->state());
   error_count_ += row.errors.size();
-  if (memory_.has_value()) status_.Update(memory_->WriteRow(pending.first_segment, row.values));
+  WriteToMemory(pending.first_segment, {.segment_count = 1, .values = row.values});
   std::vector<std::string> message = {
       results_.Encode(pending.first_segment, row, /*has_values=*/!goes_to_memory())};
   pending.reducer->Release();  // not destroyed: see finished_

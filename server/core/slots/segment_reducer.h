@@ -117,6 +117,8 @@ class SegmentReducer : protected SlotPool::Holder {
   // Whether they go to the client's memory instead of into messages, and whether slots may write them there.
   bool goes_to_memory() const { return memory_.has_value(); }
   bool slots_write_memory() const { return goes_to_memory() && memory_->device_may_write(); }
+  // Whether that memory is a device's, so that no results cross the bus.
+  bool stays_on_device() const { return goes_to_memory() && !memory_->host_can_read(); }
 
   SlotPool& pool_;
   const Clock& clock_;
@@ -146,6 +148,8 @@ class SegmentReducer : protected SlotPool::Holder {
   std::uint64_t MostBytesOfSegment() const;
   void FinishLong(Pending& pending);
   void Take(Pending& pending, const kernels::SegmentsResult& result);
+  // Writes results that no slot has written to the client's memory, if they go there.
+  void WriteToMemory(std::uint64_t first_segment, const kernels::SegmentsResult& result);
   void End(Pending& pending, std::vector<std::string> messages);
 
   const kernels::ReductionPlan reduction_;

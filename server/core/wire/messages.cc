@@ -188,9 +188,11 @@ absl::StatusOr<ResultsMemory> FindResultsMemory(const MemoryRegistry& memories,
   if (!memory.ok()) return memory.status();
   const std::uint64_t bytes = (*memory)->writable().size();
   if (bytes == 0) {
-    return BadHeader(kToken, "must be of the host's memory that was registered as writable");
+    return BadHeader(kToken, "must be of memory that was registered as writable");
   }
-  if (reference.byte_offset() % sizeof(std::uint64_t) != 0) {
+  // The host's memory begins with a page, but an array on a GPU may begin anywhere.
+  const auto begin = reinterpret_cast<std::uintptr_t>((*memory)->writable().data());
+  if ((begin + reference.byte_offset()) % sizeof(std::uint64_t) != 0) {
     return BadHeader("results_reference.byte_offset", "must be a multiple of 8");
   }
   if (reference.byte_offset() > bytes || segment_count > (bytes - reference.byte_offset()) / row_bytes) {

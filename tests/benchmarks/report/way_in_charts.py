@@ -46,7 +46,9 @@ def _in_place_label(line: dict) -> str:
     if "segment_length" not in line:
         return f"{_SOURCES[line['source']]}, {size}"
     row = line["segment_length"] * m.element_bits(line["dtype"]) // 8
-    written = ", written to memory" if line.get("shared_results") else ""
+    # Runs before 2026-11-30 could only write to shared memory, and had a flag for that.
+    place = line.get("results", "shared" if line.get("shared_results") else "sent")
+    written = {"sent": "", "shared": ", written to memory", "gpu": ", written to GPU memory"}[place]
     return f"rows of {m.size_name((row - 1).bit_length())} of a kept array, {size}{written}"
 
 

@@ -15,6 +15,7 @@ _IN_PLACE_BYTES = 4 << 30
 _MANY_CALLS = 100_000
 _KEPT_ROWS = ("rows_of_1_kib", "rows_of_16_kib", "rows_of_128_kib", "rows_of_1024_kib")
 _ROWS_TO_MEMORY = tuple(f"{case}_to_memory" for case in _KEPT_ROWS)
+_ROWS_TO_GPU_MEMORY = tuple(f"{case}_to_gpu_memory" for case in _KEPT_ROWS)
 
 
 class _Figure(NamedTuple):
@@ -119,6 +120,8 @@ def _in_place(run: _Run) -> list:
               _figures(run.of(_KEPT_ROWS, "warpfold", on_gpu=True), to_ceiling)),
         _Goal("the same, 4 GiB, values written to shared memory: of the ceiling", 0.9,
               _figures(run.of(_ROWS_TO_MEMORY, "warpfold", on_gpu=True), to_ceiling)),
+        _Goal("the same, values written to another process's GPU memory: of the ceiling", 0.9,
+              _figures(run.of(_ROWS_TO_GPU_MEMORY, "warpfold", on_gpu=True), to_ceiling)),
         _Goal("shared memory of 1 GiB, registered, GPU: GB/s", 50.0,
               _figures(run.of(("memory",), "warpfold", on_gpu=True), lambda line: line["gbps"])),
         _Goal("GPU memory of another process, 4 GiB: us beyond the kernel and an empty call", 60.0,

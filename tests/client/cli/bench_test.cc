@@ -154,9 +154,9 @@ TEST(BenchFlagsTest, WhatDoesNotFitTogetherExitsWith2) {
       {"--segment_length", "4", "--streams", "2"},
       {"--segment_length", "4", "--baseline"},
       {"--segment_length", "4", "--generated"},
-      {"--shared_results", "--source", "resident", "--memory_socket", "/a"},
-      {"--segment_length", "4", "--shared_results", "--memory_socket", "/a"},
-      {"--segment_length", "4", "--shared_results", "--source", "resident"},
+      {"--results", "shared", "--source", "resident", "--memory_socket", "/a"},
+      {"--segment_length", "4", "--results", "shared", "--memory_socket", "/a"},
+      {"--segment_length", "4", "--results", "gpu", "--source", "resident"},
       {"--target", "127.0.0.1:50051,127.0.0.1:50052"},
   };
   for (const std::vector<const char*>& arguments : bad) {

@@ -121,6 +121,8 @@ std::span<const Scenario::Step> Scenario::Steps() {
       {"reduce segments of what is kept", &Scenario::ReduceKeptSegments},
       {"register memory for results", &Scenario::RegisterResults},
       {"reduce segments to memory", &Scenario::ReduceSegmentsToMemory},
+      {"reduce segments to another process' memory", &Scenario::ReduceSegmentsToOpened},
+      {"write to another process' memory", &Scenario::WriteToOpened},
       {"reduce by the textbook", &Scenario::ReduceByTextbook},
       {"give memory back", &Scenario::GiveMemoryBack, Answer::kIgnored},
       {"reduce segments again", &Scenario::ReduceLikeSegments},
@@ -327,11 +329,29 @@ absl::Status Scenario::RegisterResults() {
 // Also if a part of the memory could not be registered.
 absl::Status Scenario::ReduceSegmentsToMemory() {
   if (registered_results_ == nullptr) return Lacking();
-  std::ranges::fill(results_, std::byte{0});
+  return ReduceSegmentsTo(results_.data(), /*host_can_read=*/true);
+}
+
+// It is the other GPU's.
+absl::Status Scenario::ReduceSegmentsToOpened() {
+  if (opened_ == nullptr) return Lacking();
+  return ReduceSegmentsTo(const_cast<std::byte*>(opened_->data()), opened_->host_can_read());
+}
+
+absl::Status Scenario::WriteToOpened() {
+  if (opened_ == nullptr) return Lacking();
+  const std::span<const std::byte> bytes = Array().subspan(8, 24);
+  if (absl::Status status = opened_->Write(16, bytes); !status.ok()) return status;
+  EXPECT_TRUE(std::ranges::equal(bytes, std::span(opened_->data() + 16, bytes.size())));
+  return absl::OkStatus();
+}
+
+absl::Status Scenario::ReduceSegmentsTo(std::byte* memory, bool host_can_read) {
+  std::fill_n(memory, results_.size(), std::byte{0});
   std::ranges::copy(Array(), slot(0).staging().begin());
   SegmentCut cut = kManySegments;
-  auto* const values = reinterpret_cast<std::uint64_t*>(results_.data());
-  cut.results = {.values = values, .stride = cut.segment_count};
+  auto* const values = reinterpret_cast<std::uint64_t*>(memory);
+  cut.results = {.values = values, .stride = cut.segment_count, .host_can_read = host_can_read};
   if (absl::Status status = slot(0).StartSegments(Plan(), cut); !status.ok()) return status;
   absl::StatusOr<SegmentsResult> result = slot(0).WaitSegments();
   if (!result.ok()) return result.status();

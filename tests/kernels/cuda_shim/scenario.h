@@ -62,6 +62,8 @@ class Scenario {
   absl::Status ReduceKeptSegments();
   absl::Status RegisterResults();
   absl::Status ReduceSegmentsToMemory();
+  absl::Status ReduceSegmentsToOpened();
+  absl::Status WriteToOpened();
   absl::Status ReduceByTextbook();
   absl::Status GiveMemoryBack();
   absl::Status Close();
@@ -72,6 +74,7 @@ class Scenario {
   absl::Status Lacking() const { return backend_->fault(); }
   absl::Status Await(Slot& slot, const absl::Status& started);
   absl::Status AwaitSegments(Slot& slot, const absl::Status& started, const SegmentCut& cut);
+  absl::Status ReduceSegmentsTo(std::byte* memory, bool host_can_read);
   absl::Status AwaitSegmentsOf(const ReductionPlan& plan, Slot& slot, const absl::Status& started,
                                const SegmentCut& cut);
 
