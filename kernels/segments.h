@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,7 +33,7 @@ inline constexpr std::size_t kSegmentResultShare = 4;
 struct ResultColumns {
   std::uint64_t* values = nullptr;
   std::uint64_t stride = 0;
-  bool host_can_read = true;  // as Memory's: false for the memory of one of the backend's devices
+  std::optional<int> device = std::nullopt;  // that has the memory, as Memory::device(); none if the host has
 };
 
 // How an array is cut. Refers to memory that the caller keeps.
@@ -40,9 +41,9 @@ struct SegmentCut {
   std::uint64_t segment_count = 0;
   std::uint64_t length = 0;                     // elements of each segment, if `lengths` is empty
   std::span<const std::uint64_t> lengths = {};  // elements of each segment, 0 being allowed; or empty
-  // In memory that the backend has registered for writing, all of it (Memory::is_registered), or has opened.
-  // A slot that copies results anyway copies them there; then its SegmentsResult has no values. It may also
-  // return them as usual.
+  // In memory that the backend has registered for writing, all of it (Memory::is_registered), or that is a
+  // device's, aligned to a value. A slot that copies results anyway, or has the memory on its device, leaves
+  // them there; then its SegmentsResult has no values. It may also return them as usual.
   ResultColumns results = {};
 
   std::uint64_t LengthOf(std::uint64_t segment) const { return lengths.empty() ? length : lengths[segment]; }

@@ -245,9 +245,11 @@ class CudaSlot : public Slot {
   // `room` is free for results.
   absl::Status EnqueueSegmentKernels(const ReductionPlan& reduction, const SegmentCut& cut,
                                      const std::byte* data, std::span<std::byte> room) {
-    absl::Status status = segments_->Launch(reduction, cut, data, stream_.get(), room);
+    const DeviceSegmentReducer::Places places = {.room = room,
+                                                 .has_columns = cut.results.device == gpu_.device};
+    absl::Status status = segments_->Launch(reduction, cut, data, stream_.get(), places);
     if (status.ok()) status = stream_.EndKernels();
-    if (!status.ok() || segments_->WritesToHost()) return status;
+    if (!status.ok() || !segments_->NeedsCopy()) return status;
     status = segments_->CopyResults(stream_.get());
     return status.ok() ? stream_.EndReturn() : status;
   }

@@ -69,7 +69,7 @@ class DeviceSegmentReducerTest : public testing::TestWithParam<Subject> {
     ASSERT_EQ(cudaMemcpy(at, data.data(), data.size(), cudaMemcpyHostToDevice), cudaSuccess);
     // Twice: the first launch leaves its tickets as the second one needs them.
     for (int turn = 0; turn < (TinyScale() ? 1 : 2); ++turn) {
-      ASSERT_TRUE(reducer.Launch(reduction_, cut, at, cudaStreamPerThread).ok());
+      ASSERT_TRUE(reducer.Launch(reduction_, cut, at, cudaStreamPerThread, {}).ok());
       ASSERT_TRUE(reducer.CopyResults(cudaStreamPerThread).ok());
       ASSERT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
       ASSERT_NO_FATAL_FAILURE(Compare(cut, data, reducer.Collect()));
@@ -173,11 +173,11 @@ TEST(DeviceSegmentReducerRefusesTest, TooManySegmentsAndElementsAcrossTheirPlace
   const std::uint64_t most = reducer->Capacity(reduction);
   EXPECT_EQ(most, kResultBytes / 8);
   EXPECT_TRUE(absl::IsInternal(
-      reducer->Launch(reduction, {.segment_count = most + 1, .length = 0}, memory, cudaStreamPerThread)));
+      reducer->Launch(reduction, {.segment_count = most + 1, .length = 0}, memory, cudaStreamPerThread, {})));
   EXPECT_TRUE(absl::IsInternal(
-      reducer->Launch(reduction, {.segment_count = 1, .length = 1}, memory + 1, cudaStreamPerThread)));
+      reducer->Launch(reduction, {.segment_count = 1, .length = 1}, memory + 1, cudaStreamPerThread, {})));
   EXPECT_TRUE(
-      reducer->Launch(reduction, {.segment_count = 1, .length = 1}, memory, cudaStreamPerThread).ok());
+      reducer->Launch(reduction, {.segment_count = 1, .length = 1}, memory, cudaStreamPerThread, {}).ok());
   EXPECT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
   cudaFree(memory);
 }

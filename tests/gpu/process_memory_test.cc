@@ -235,7 +235,7 @@ TEST_F(ProcessMemoryTest, TakesResultsOfSegments) {
 
   auto* const values = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>((*memory)->data()));
   SegmentCut to_memory = cut;
-  to_memory.results = {.values = values + kFirst, .stride = kStride, .host_can_read = false};
+  to_memory.results = {.values = values + kFirst, .stride = kStride, .device = (*memory)->device()};
   std::copy_n(elements.begin(), cut.ElementCount() * 4, slot.staging().begin());
   ASSERT_TRUE(slot.StartSegments(SumAndMax(), to_memory).ok());
   const absl::StatusOr<SegmentsResult> written = slot.WaitSegments();

@@ -150,7 +150,7 @@ TEST_P(SeveralGpusTest, WriteResultsToMemoryOfOne) {
     const std::vector<std::uint64_t> expected(returned.values.begin(), returned.values.end());
     cut.results = {.values = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(memory->data())),
                    .stride = kSegments,
-                   .host_can_read = false};
+                   .device = last};
     std::ranges::copy(all_, slot->staging().begin());
     ASSERT_TRUE(slot->StartSegments(*reduction_, cut).ok());
     ASSERT_TRUE(slot->WaitSegments().ok());

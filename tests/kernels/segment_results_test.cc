@@ -131,7 +131,7 @@ class DeviceMemory {
   const Memory& memory() const { return *memory_; }
   ResultColumns From(std::uint64_t first, std::uint64_t stride) const {
     auto* const values = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(memory_->data()));
-    return {.values = values + first, .stride = stride, .host_can_read = memory_->host_can_read()};
+    return {.values = values + first, .stride = stride, .device = memory_->device()};
   }
 
   void Store(const std::vector<std::uint64_t>& values) {

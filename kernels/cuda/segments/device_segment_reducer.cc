@@ -135,8 +135,8 @@ std::uint64_t DeviceSegmentReducer::CapacityOf(std::size_t result_bytes, const R
 }
 
 absl::Status DeviceSegmentReducer::Launch(const ReductionPlan& reduction, const SegmentCut& cut,
-                                          const std::byte* data, cudaStream_t stream,
-                                          std::span<std::byte> room) {
+                                          const std::byte* data, cudaStream_t stream, const Places& places) {
+  const std::span<std::byte> room = places.room;
   const bool has_room = room.size() > result_bytes_ && cut.lengths.empty() && cut.results.values != nullptr;
   const std::uint64_t most = CapacityOf(
       has_room ? std::min(room.size(), kSegmentResultShare * result_bytes_) : result_bytes_, reduction);
@@ -152,6 +152,7 @@ absl::Status DeviceSegmentReducer::Launch(const ReductionPlan& reduction, const 
   operators_ = reduction.operators().size();
   segment_count_ = cut.segment_count;
   columns_ = cut.results;
+  writes_to_columns_ = places.has_columns;
   left_results_ = has_room ? room.data() : results_;
   const std::uint64_t elements = cut.ElementCount();  // a sum, if lengths vary
   const bool allows_registers = AreForRegisters(reduction, cut, elements, data);
@@ -187,9 +188,9 @@ SegmentWork DeviceSegmentReducer::WorkOf(const ReductionPlan& reduction, std::si
   work.tickets = tickets_;
   work.has_errors = reinterpret_cast<unsigned*>(device_errors_);
   work.multiprocessors = multiprocessors_;
-  work.out.values = reinterpret_cast<std::uint64_t*>(WritesToHost() ? mapped_results_ : left_results_) +
-                    layout_->FirstColumn(op) * segment_count_;
-  work.out.stride = segment_count_;
+  const ResultColumns out = Columns();
+  work.out.values = out.values + layout_->FirstColumn(op) * out.stride;
+  work.out.stride = out.stride;
   work.out.index_columns = layout_->IndexColumns(op);
   work.out.element = {.bits = static_cast<std::uint32_t>(8 * reduction.element_bytes()),
                       .is_signed = KindOf(reduction.spec()) == WideKind::kSigned,
@@ -262,13 +263,19 @@ absl::Status DeviceSegmentReducer::PlanVarying(const SegmentCut& cut, std::uint6
   return absl::OkStatus();
 }
 
+ResultColumns DeviceSegmentReducer::Columns() const {
+  if (writes_to_columns_) return columns_;
+  std::byte* const results = WritesToHost() ? mapped_results_ : left_results_;
+  return {.values = reinterpret_cast<std::uint64_t*>(results), .stride = segment_count_};
+}
+
 bool DeviceSegmentReducer::WritesToHost() const {
-  return columns_.host_can_read &&
+  return !columns_.device.has_value() &&
          layout_->row_bytes() * segment_count_ <= std::min(kMaxMappedResultBytes, result_bytes_);
 }
 
 absl::Status DeviceSegmentReducer::CopyResults(cudaStream_t stream) {
-  if (WritesToHost()) return absl::OkStatus();
+  if (!NeedsCopy()) return absl::OkStatus();
   if (columns_.values != nullptr) return CopyToColumns(stream);
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(
       host_results_, left_results_, layout_->row_bytes() * segment_count_, cudaMemcpyDeviceToHost, stream));
@@ -282,7 +289,7 @@ absl::Status DeviceSegmentReducer::CopyToColumns(cudaStream_t stream) {
     const std::byte* const from = left_results_ + column * column_bytes;
     for (std::uint64_t done = 0; done < column_bytes;) {
       std::uint64_t count = column_bytes - done;
-      if (columns_.host_can_read) count = std::min(count, BytesOfRegistration(to + done));
+      if (!columns_.device.has_value()) count = std::min(count, BytesOfRegistration(to + done));
       WARPFOLD_RETURN_IF_CUDA_ERROR(
           cudaMemcpyAsync(to + done, from + done, count, cudaMemcpyDefault, stream));
       done += count;

@@ -3,7 +3,8 @@
 //
 // Reduces segments that lie in device memory: slots do that after their copy; benchmarks and resident arrays
 // do it without one. If there are few results, the kernels write them directly to the host's memory; if there
-// are more, or they are wanted on a device, they leave them in device memory, from where commands copy them.
+// are more, they leave them in device memory, from where commands copy them. If results are wanted on this
+// device, they write them there.
 //
 // Threads: only one caller at a time, with one stream. All memory is allocated by Create.
 #pragma once
@@ -28,6 +29,15 @@ namespace warpfold::kernels::cuda {
 
 class DeviceSegmentReducer {
  public:
+  // What a Launch may use besides the reducer's own memory.
+  struct Places {
+    // If the cut has one length and `results`, these may be here on their way: device memory of at most
+    // kSegmentResultShare times as many bytes as the reducer has itself. Then CapacityOf says how many
+    // segments there may be.
+    std::span<std::byte> room;
+    bool has_columns = false;  // the cut's `results` are in this device's memory
+  };
+
   // Makes a reducer for at most `result_bytes` of results (at least 16 KiB) at a time, on the current device,
   // with grids for as many multiprocessors as it has. A test may set this number, and fewer runs than
   // kMaxRuns.
@@ -51,17 +61,14 @@ class DeviceSegmentReducer {
   // device has the tables of one plan before it makes the next. UNAVAILABLE (DEVICE_LOST) if the device
   // failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one of the launches, while others may have been
   // enqueued; INTERNAL, with nothing enqueued, for more segments than Capacity, or data that are not aligned.
-  // The stream must have finished the Launch before. If the cut has one length and `results`, these may take
-  // `room` on their way, device memory of at most kSegmentResultShare times as many bytes as the reducer has
-  // itself; then CapacityOf says how many segments there may be.
+  // The stream must have finished the Launch before.
   absl::Status Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
-                      cudaStream_t stream, std::span<std::byte> room = {});
+                      cudaStream_t stream, const Places& places);
 
-  // Whether the kernels of the last Launch (there must have been one) write their results where the host
-  // reads them.
-  bool WritesToHost() const;
-  // Enqueues the copy of the last Launch's results to the host, unless they are written there: or to the
-  // cut's `results`, if there are any.
+  // Whether the results of the last Launch (there must have been one) have to be copied: the kernels have not
+  // written them where they are wanted.
+  bool NeedsCopy() const { return !WritesToHost() && !writes_to_columns_; }
+  // Enqueues that copy, if it is needed: to the host, or to the cut's `results`, if there are any.
   absl::Status CopyResults(cudaStream_t stream);
 
   // The results of the last Launch, once the stream has finished it, and CopyResults if that is needed. The
@@ -75,8 +82,10 @@ class DeviceSegmentReducer {
   // largest state of the reduction's operators. Enqueues the copy of the tables that the plan refers to.
   absl::Status Plan(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t elements,
                     SegmentPlan& plan, cudaStream_t stream);
-  // Where the kernel of an operator writes.
+  // Where kernels write all columns, and where that of one operator does.
+  ResultColumns Columns() const;
   SegmentWork WorkOf(const ReductionPlan& reduction, std::size_t op) const;
+  bool WritesToHost() const;
   absl::Status CopyToColumns(cudaStream_t stream);
   void ClearErrors();
   void PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan) const;
@@ -103,7 +112,8 @@ class DeviceSegmentReducer {
   std::optional<SegmentLayout> layout_;
   std::size_t operators_ = 0;
   std::uint64_t segment_count_ = 0;
-  ResultColumns columns_;              // the cut's `results`
+  ResultColumns columns_;  // the cut's `results`
+  bool writes_to_columns_ = false;
   std::byte* left_results_ = nullptr;  // where kernels leave results that are copied
 };
 

@@ -118,7 +118,7 @@ class SegmentReducer : protected SlotPool::Holder {
   bool goes_to_memory() const { return memory_.has_value(); }
   bool slots_write_memory() const { return goes_to_memory() && memory_->device_may_write(); }
   // Whether that memory is a device's, so that no results cross the bus.
-  bool stays_on_device() const { return goes_to_memory() && !memory_->host_can_read(); }
+  bool stays_on_device() const { return goes_to_memory() && memory_->is_on_device(); }
 
   SlotPool& pool_;
   const Clock& clock_;

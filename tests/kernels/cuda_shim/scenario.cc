@@ -329,13 +329,13 @@ absl::Status Scenario::RegisterResults() {
 // Also if a part of the memory could not be registered.
 absl::Status Scenario::ReduceSegmentsToMemory() {
   if (registered_results_ == nullptr) return Lacking();
-  return ReduceSegmentsTo(results_.data(), /*host_can_read=*/true);
+  return ReduceSegmentsTo(results_.data(), std::nullopt);
 }
 
 // It is the other GPU's.
 absl::Status Scenario::ReduceSegmentsToOpened() {
   if (opened_ == nullptr) return Lacking();
-  return ReduceSegmentsTo(const_cast<std::byte*>(opened_->data()), opened_->host_can_read());
+  return ReduceSegmentsTo(const_cast<std::byte*>(opened_->data()), opened_->device());
 }
 
 absl::Status Scenario::WriteToOpened() {
@@ -346,12 +346,12 @@ absl::Status Scenario::WriteToOpened() {
   return absl::OkStatus();
 }
 
-absl::Status Scenario::ReduceSegmentsTo(std::byte* memory, bool host_can_read) {
+absl::Status Scenario::ReduceSegmentsTo(std::byte* memory, std::optional<int> device) {
   std::fill_n(memory, results_.size(), std::byte{0});
   std::ranges::copy(Array(), slot(0).staging().begin());
   SegmentCut cut = kManySegments;
   auto* const values = reinterpret_cast<std::uint64_t*>(memory);
-  cut.results = {.values = values, .stride = cut.segment_count, .host_can_read = host_can_read};
+  cut.results = {.values = values, .stride = cut.segment_count, .device = device};
   if (absl::Status status = slot(0).StartSegments(Plan(), cut); !status.ok()) return status;
   absl::StatusOr<SegmentsResult> result = slot(0).WaitSegments();
   if (!result.ok()) return result.status();

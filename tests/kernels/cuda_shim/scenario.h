@@ -74,7 +74,7 @@ class Scenario {
   absl::Status Lacking() const { return backend_->fault(); }
   absl::Status Await(Slot& slot, const absl::Status& started);
   absl::Status AwaitSegments(Slot& slot, const absl::Status& started, const SegmentCut& cut);
-  absl::Status ReduceSegmentsTo(std::byte* memory, bool host_can_read);
+  absl::Status ReduceSegmentsTo(std::byte* memory, std::optional<int> device);
   absl::Status AwaitSegmentsOf(const ReductionPlan& plan, Slot& slot, const absl::Status& started,
                                const SegmentCut& cut);
 

@@ -112,7 +112,7 @@ class Bench {
   static constexpr std::size_t kSpareBytes = 4096;  // after an array that begins further on
 
   void Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
-    const absl::Status launched = reducer_->Launch(reduction, cut, data, stream_);
+    const absl::Status launched = reducer_->Launch(reduction, cut, data, stream_, {});
     if (!launched.ok()) Check(cudaErrorLaunchFailure, launched.ToString().c_str());
   }
 
