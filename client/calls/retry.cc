@@ -25,6 +25,8 @@ constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
 constexpr absl::Duration kLongestRest = absl::Seconds(1);
 // The shortest time for which a target that does not serve is left out.
 constexpr absl::Duration kLeftOut = absl::Seconds(1);
+// The time for which connections that the server has refused are left alone, if others work.
+constexpr absl::Duration kRefused = absl::Seconds(1);
 // The same for a target to which the call could not even connect: until gRPC has given up, too
 // (connection.cc), and fails the next call at once.
 constexpr absl::Duration kSilentLeftOut = absl::Seconds(5);
@@ -131,15 +133,16 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   if (absl::IsDeadlineExceeded(status) && began_ < deadline_ && !lease_.connection().IsReady()) {
     targets_.LeaveOut(lease_.target(), now + kSilentLeftOut);
   }
+  const bool was_refused = std::exchange(refused_, false);
   // If the connection broke because of memory of this process, the target is fine.
   if (MayRetry(status, {}) && !CouldNotRead(status)) {
     const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
-    if (!IsBusy(status)) {
-      NoteFailed();
-      // The server may have no place for this connection, while it has one for another.
-      targets_.Rest(lease_, now);
-    }
-    targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
+    // The server may have no place for this connection, while it has others. But those may be broken, too,
+    // and not know it yet: if the next one fails, the server counts as gone.
+    refused_ = !IsBusy(status) && targets_.OnlyOthersWork(lease_) && !was_refused;
+    if (!IsBusy(status)) targets_.Refuse(lease_, now, now + kRefused);
+    if (!IsBusy(status) && !refused_) NoteFailed();
+    if (!refused_) targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
   }
   if (IsBusy(status)) targets_.Rest(lease_, now + RestAfter(status));
   if (IsDraining(status)) targets_.Renew(lease_);
@@ -148,7 +151,7 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   const std::size_t best = targets_.Best(preferred_, now, failed_);
   const bool serves = !targets_.IsLeftOut(best, now);
   // If nothing else serves, the same connection is used: it may have to be made again.
-  const bool moves = best != lease_.target();
+  const bool moves = best != lease_.target() || refused_;
   if (moves) lease_ = targets_.Take(preferred_, now, failed_);
   // A broken connection is noticed a little later than its calls are told of it.
   const bool waits = !serves || CouldNotRead(status);

@@ -78,8 +78,9 @@ class RetryLoop {
   const Interrupts& interrupts() const { return interrupts_; }
 
   // Whether to retry after `status`; if so, returns after a pause, or once there is a connection again, or at
-  // once if another target serves. After a server that drains, a new connection is made; if that, or another
-  // target, leads to one that drains, too, then only after the pause.
+  // once if another target serves, or another connection to the same one works. After a server that drains, a
+  // new connection is made; if that, or another target, leads to one that drains, too, then only after the
+  // pause.
   bool Again(const absl::Status& status, const Attempt& failed);
 
   // Calls `once` until what it returns, a status or a StatusOr, is OK or is not retried. Each time it gets a
@@ -96,6 +97,7 @@ class RetryLoop {
   void Succeeded() {
     policy_.Reset();
     drained_ = false;
+    refused_ = false;
   }
 
  private:
@@ -115,6 +117,7 @@ class RetryLoop {
   Targets::Lease lease_;
   Targets::Failed failed_;          // since all of them have had their turn
   bool drained_ = false;            // the server of the last attempt
+  bool refused_ = false;            // the connection of the last attempt, while others worked
   absl::Time began_ = SteadyNow();  // the attempt
 };
 

@@ -3,6 +3,7 @@
 #include "client/connections/targets.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "client/connections/grpc_process.h"
@@ -24,7 +25,7 @@ Targets::Targets(std::vector<std::string> names, const ClientOptions& options)
 Targets::Lease Targets::Take(std::size_t preferred, absl::Time now, const Failed& failed) {
   absl::MutexLock lock(&mutex_);
   const std::size_t best = BestOf(preferred, now, failed);
-  Line& line = LeastBusyOrNew(targets_[best]);
+  Line& line = LeastBusyOrNew(targets_[best], now);
   ++line.users;
   return Lease(this, best, &line);
 }
@@ -47,13 +48,21 @@ std::size_t Targets::BestOf(std::size_t preferred, absl::Time now, const Failed&
   return best;
 }
 
-Targets::Line& Targets::LeastBusyOrNew(Target& target) {
+Targets::Line& Targets::LeastBusyOrNew(Target& target, absl::Time now) {
+  const auto is_refused = [now](const std::unique_ptr<Line>& line) {
+    return line->refused_until > now && !line->connection->IsReady();
+  };
   const auto less_busy = [](const auto& a, const auto& b) {
     return std::pair(a->users, a->rests_until) < std::pair(b->users, b->rests_until);
   };
-  const auto least = std::min_element(target.lines.begin(), target.lines.end(), less_busy);
-  const bool full = target.lines.size() >= static_cast<std::size_t>(options_.connections);
-  if (least != target.lines.end() && ((*least)->users == 0 || full)) return **least;
+  // Those that have not been refused come first.
+  const auto refused = std::partition(target.lines.begin(), target.lines.end(), std::not_fn(is_refused));
+  const bool some_work = refused != target.lines.begin();
+  const auto least =
+      std::min_element(target.lines.begin(), some_work ? refused : target.lines.end(), less_busy);
+  const bool takes_more = target.lines.size() < static_cast<std::size_t>(options_.connections) &&
+                          (!some_work || refused == target.lines.end());
+  if (least != target.lines.end() && ((*least)->users == 0 || !takes_more)) return **least;
   if (least != target.lines.end()) LookUpCpuFrequency();
   Line& line = *target.lines.emplace_back(std::make_unique<Line>());
   line.connection = std::make_shared<const Connection>(target.name, options_, target.target_load);
@@ -67,6 +76,7 @@ void Targets::Renew(Lease& lease) {
   if (line.connection == lease.connection_) {
     const Target& target = targets_[lease.target_];
     line.connection = std::make_shared<const Connection>(target.name, options_, target.target_load);
+    line.refused_until = absl::InfinitePast();
   }
   lease.connection_ = line.connection;
 }
@@ -84,6 +94,19 @@ void Targets::Rest(const Lease& lease, absl::Time until) {
 absl::Time Targets::RestsUntil(const Lease& lease) const {
   absl::MutexLock lock(&mutex_);
   return lease.line_->rests_until;
+}
+
+void Targets::Refuse(const Lease& lease, absl::Time now, absl::Time until) {
+  absl::MutexLock lock(&mutex_);
+  lease.line_->rests_until = std::max(lease.line_->rests_until, now);
+  lease.line_->refused_until = until;
+}
+
+bool Targets::OnlyOthersWork(const Lease& lease) const {
+  absl::MutexLock lock(&mutex_);
+  if (lease.connection_->IsReady()) return false;
+  return std::ranges::any_of(targets_[lease.target_].lines,
+                             [](const auto& line) { return line->connection->IsReady(); });
 }
 
 void Targets::LeaveOut(std::size_t target, absl::Time until) {

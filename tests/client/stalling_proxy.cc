@@ -81,6 +81,11 @@ void StallingProxy::Run() {
 
 void StallingProxy::Accept() {
   const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (std::ssize(pairs_) >= most_) {
+    ++refused_;
+    close(client);
+    return;
+  }
   const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = Loopback(upstream_port_);
   EXPECT_EQ(connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);

@@ -28,6 +28,10 @@ class StallingProxy {
   void StallAfter(std::int64_t bytes) { bytes_left_ = bytes; }
   void Resume() { bytes_left_ = kUnlimited; }
 
+  // Closes further connections at once when it has accepted this many, like a server that has no more places.
+  void AcceptAtMost(int connections) { most_ = connections; }
+  int refused() const { return refused_; }
+
   // From now on reads what comes from either side and throws it away, like a machine that seems to have lost
   // power when all bytes had been acknowledged.
   void Swallow() { swallows_ = true; }
@@ -47,6 +51,8 @@ class StallingProxy {
   std::vector<std::pair<int, int>> pairs_;  // client and server sockets
   std::atomic<std::int64_t> bytes_left_ = kUnlimited;
   std::atomic<bool> swallows_ = false;
+  std::atomic<int> most_ = 1 << 30;
+  std::atomic<int> refused_ = 0;
   std::atomic<bool> ended_ = false;
   std::thread thread_;
 };
