@@ -285,7 +285,7 @@ void SegmentSession::Describe(CallRecord* record) const {
 }
 
 absl::StatusOr<std::string> SegmentSession::Response() {
-  reducer_->EndResults();
+  reducer_->EndMemory();
   v1::ReduceSegmentsResponse response;
   v1::SegmentSummary& summary = *response.mutable_summary();
   summary.set_segment_count(reducer_->segment_count());

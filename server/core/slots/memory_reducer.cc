@@ -20,13 +20,17 @@ absl::StatusOr<bool> MemoryReducer::TryFinish() {
     const kernels::MemoryPart from = options_.memory->From(NextByte());
     if (from.memory->host_can_read() && array_bytes < options_.crossover_bytes && reduction().canonical()) {
       ReduceHere(std::span(from.memory->data() + from.byte_offset, array_bytes));
-      return status_.ok() ? absl::StatusOr<bool>(true) : status_;
+      if (!status_.ok()) return status_;
+      continue;
     }
     kernels::Slot* const slot = TakeSlot(from.memory->device());
     if (slot == nullptr) return false;
     if (absl::Status status = Start(slot, from); !status.ok()) return status;
   }
-  return AllCollected();
+  const bool finished = AllCollected();
+  // Not only when the call ends: the client's next request may need the room (SegmentReducer::EndMemory).
+  if (finished) options_.memory.reset();
+  return finished;
 }
 
 absl::Status MemoryReducer::Start(kernels::Slot* slot, const kernels::MemoryPart& from) {

@@ -126,6 +126,11 @@ absl::StatusOr<bool> MemorySegmentReducer::TryFinish() {
   return status_.ok() ? absl::StatusOr<bool>(finished) : status_;
 }
 
+void MemorySegmentReducer::EndMemory() {
+  SegmentReducer::EndMemory();
+  options_.memory.reset();
+}
+
 void MemorySegmentReducer::Release() {
   SegmentReducer::Release();
   options_.memory.reset();

@@ -36,6 +36,7 @@ class MemorySegmentReducer : public SegmentReducer {
   // Reduces all announced segments. Together they must have no more elements than there are.
   absl::StatusOr<bool> PlaceLengths() override;
   absl::StatusOr<bool> TryFinish() override;
+  void EndMemory() override;
   void Release() override;
 
  private:

@@ -63,9 +63,10 @@ class SegmentReducer : protected SlotPool::Holder {
   // may follow, which does the same.
   virtual void Release();
 
-  // Gives back the place for results, all of which are there: the client's next call may name it as soon as
-  // it has this one's answer.
-  void EndResults() { memory_.reset(); }
+  // To be called when TryFinish has been true. Gives back the client's memory, since the client's next
+  // request may be about it as soon as this call has its answer: it may name the place for results, or need
+  // the room that an array takes.
+  virtual void EndMemory() { memory_.reset(); }
 
   const absl::Status& status() const { return status_; }
   ReducerTimings timings() const;
