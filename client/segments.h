@@ -29,7 +29,8 @@
 
 namespace warpfold {
 
-// Memory for results, which MemoryConnection::AllocateForResults (shared_memory.h) makes:
+// Memory for results, which MemoryConnection::AllocateForResults (shared_memory.h) makes, or which is of a
+// GPU, with RegisterGpuForResults:
 //
 //   const auto results = connection.AllocateForResults(rows * sizeof(double));  // absl::StatusOr
 //   const warpfold::SegmentCut cut = {.length = columns,

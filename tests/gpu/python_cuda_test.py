@@ -39,7 +39,7 @@ _WARM_UPS = 5
 _CALLS = 50
 _LARGEST = 5000.0
 _LIBRARIES = ("libcudart.so", "libcudart.so.13", "libcudart.so.12")
-_TO_DEVICE = 1  # cudaMemcpyKind
+_TO_DEVICE, _FROM_DEVICE = 1, 2  # cudaMemcpyKind
 _CAPSULE_NAME = b"dltensor"
 
 
@@ -55,9 +55,9 @@ class DlTensor(ctypes.Structure):
 
 class ByInterface:
 
-    def __init__(self, address: int, count: int):
-        self.shape = (count,)
-        self.__cuda_array_interface__ = {"data": (address, False), "shape": self.shape, "typestr": "<f4",
+    def __init__(self, address: int, *shape: int, typestr: str = "<f4"):
+        self.shape = shape
+        self.__cuda_array_interface__ = {"data": (address, False), "shape": shape, "typestr": typestr,
                                          "version": 3}
 
 
@@ -105,6 +105,12 @@ class Cuda:
     def write(self, address: int, block: numpy.ndarray) -> None:
         self._check(self._library.cudaMemcpy(ctypes.c_void_p(address), ctypes.c_void_p(block.ctypes.data),
                                              ctypes.c_size_t(block.nbytes), _TO_DEVICE), "cudaMemcpy")
+
+    def read(self, address: int, count: int, dtype: str) -> numpy.ndarray:
+        values = numpy.empty(count, dtype)
+        self._check(self._library.cudaMemcpy(ctypes.c_void_p(values.ctypes.data), ctypes.c_void_p(address),
+                                             ctypes.c_size_t(values.nbytes), _FROM_DEVICE), "cudaMemcpy")
+        return values
 
     def free(self, address: int) -> None:
         self._check(self._library.cudaFree(ctypes.c_void_p(address)), "cudaFree")
@@ -209,6 +215,25 @@ class PythonCudaTest(unittest.TestCase):
 
     def test_by_dlpack(self):
         self.reduce_where_it_lies("DLPack", ByDlpack(self.address, self.count))
+
+    def test_results_on_the_gpu(self):
+        """They do not leave it, unless they have to be converted."""
+        import warpfold.gpu
+
+        rows, length = _BLOCK_BYTES // 4096, 1024
+        out = self.cuda.allocate(8 * rows)
+        self.addCleanup(self.cuda.free, out)
+        _, block = next(blocks(self.argmax))
+        expected = block.reshape(rows, length).sum(axis=1, dtype=numpy.float64)
+        array = ByInterface(self.address, rows, length)
+        for dtype, is_copied in (("<f8", False), ("<f4", True)):
+            with self.subTest(dtype):
+                target = ByInterface(out, rows, typestr=dtype)
+                client = self.client()
+                with mock.patch("warpfold.gpu.write", wraps=warpfold.gpu.write) as write:
+                    self.assertIs(client.sum(array, axis=1, out=target), target)
+                self.assertEqual(write.called, is_copied)
+                numpy.testing.assert_array_equal(self.cuda.read(out, rows, dtype), expected.astype(dtype))
 
     def test_a_thread_that_has_no_current_context(self):
         array, client = ByDlpack(self.address, self.count), self.client()

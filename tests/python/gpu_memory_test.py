@@ -41,6 +41,7 @@ FUNCTIONS = {
     "cuIpcGetMemHandle": (ctypes.c_void_p, ctypes.c_uint64),
     "cuCtxGetDevice": (ctypes.POINTER(ctypes.c_int),),
     "cuDeviceGetPCIBusId": (ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
+    "cuMemcpyHtoD_v2": (ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t),
 }
 
 
@@ -97,6 +98,10 @@ class Driver:
         assert device == 3 and nbytes > len(BUS_ID)
         ctypes.memmove(name, BUS_ID, len(BUS_ID) + 1)
 
+    def cuMemcpyHtoD_v2(self, to, source, nbytes):
+        assert self.begin <= to and to + nbytes <= self.begin + self.nbytes
+        ctypes.memmove(to, source, nbytes)
+
     def times(self, name):
         return self.asked.count(name)
 
@@ -114,11 +119,12 @@ class Connection:
     """Opens a stand-in's memory, which is shared memory."""
 
     def __init__(self, real, shared):
-        self.real, self.shared, self.opened = real, shared, []
+        self.real, self.shared, self.opened, self.for_results = real, shared, [], []
 
-    def register_gpu(self, handle, pci_bus_id, byte_offset, byte_count, settings, stop):
+    def register_gpu(self, handle, pci_bus_id, byte_offset, byte_count, for_results, settings, stop):
         assert (handle, pci_bus_id, byte_offset) == (b"h" * 64, BUS_ID.decode(), 0)
         self.opened.append(byte_count)
+        self.for_results.append(for_results)
         registered = _Registered(self.shared.token)
         self.registered, self.stop = weakref.ref(registered), stop
         return registered
@@ -189,7 +195,7 @@ def test_a_cancelled_call_does_not_go_on_to_register(near, path, lent):
     asyncio.run(scenario())
     lent.stop.request()
     with pytest.raises(warpfold.errors.CancelledError):
-        lent.real.register_gpu(b"h" * 64, "", 0, 8, SETTINGS, lent.stop)
+        lent.real.register_gpu(b"h" * 64, "", 0, 8, False, SETTINGS, lent.stop)
 
 
 def test_the_timeout_counts_the_wait_for_a_memory_socket_that_hangs(near, client, server, monkeypatch):
@@ -251,12 +257,12 @@ def test_what_the_server_refused_is_not_asked_at_each_call(client, lent, monkeyp
         for number in (1, 1, 2, 2, 3, 3, 2):
             driver.number = number
             assert client.reduce(array, ["sum"]).way == "staged"
-        assert asked == [1, 2, 3] and set(client._memory._refused) == {2, 3}
+        assert asked == [1, 2, 3] and {allocation.number for allocation in client._memory._refused} == {2, 3}
     driver.number = 4  # another allocation
     assert client.reduce(array, ["sum"]).way == "gpu memory"
     driver.number = 3
     assert client.reduce(array, ["sum"]).way == "staged"
-    client._memory._refused[3] = time.monotonic()  # its time is over
+    client._memory._refused[(3, False)] = time.monotonic()  # its time is over
     assert client.reduce(array, ["sum"]).way == "gpu memory"
 
 

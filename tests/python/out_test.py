@@ -208,7 +208,7 @@ def test_what_is_no_output(client, method):
     x = sample("float64", (3, 4))
     read_only = client.empty(3)
     read_only.flags.writeable = False
-    for bad, kind, words in (([0.0] * 3, TypeError, "out must be a NumPy array, not list"),
+    for bad, kind, words in (([0.0] * 3, TypeError, "or an array on a GPU, not list"),
                              (3.0, TypeError, "not float"), ((client.empty(3),), TypeError, "not tuple"),
                              (numpy.float64(3), TypeError, "not float64"),
                              (numpy.ma.array([0.0] * 3), TypeError, "without a mask"),

@@ -37,6 +37,7 @@ GpuDriver::GpuDriver(const nb::callable& address_of) {
   Find(address_of, "cuIpcGetMemHandle", get_handle_);
   Find(address_of, "cuCtxGetDevice", get_device_);
   Find(address_of, "cuDeviceGetPCIBusId", get_bus_id_);
+  Find(address_of, "cuMemcpyHtoD_v2", copy_);
 }
 
 // The attributes are queried one after the other: cuPointerGetAttributes, which returns several, needs a
@@ -52,26 +53,29 @@ std::optional<GpuDriver::Owner> GpuDriver::OwnerOf(std::uint64_t address) const 
   return owner;
 }
 
-bool GpuDriver::Synchronize(void* context) const {
-  if (push_current_(context) != 0) return false;
-  const bool done = synchronize_() == 0;
-  pop_current_(&context);
+bool GpuDriver::WithContextOf(const Owner& owner, const std::function<int()>& action) const {
+  void* context = owner.context;
+  const bool is_primary = context == nullptr;
+  if (is_primary && retain_primary_(&context, owner.device) != 0) return false;
+  bool done = false;
+  if (push_current_(context) == 0) {
+    done = action() == 0;
+    pop_current_(&context);
+  }
+  if (is_primary) release_primary_(owner.device);
   return done;
 }
 
 std::optional<std::uint64_t> GpuDriver::Settle(std::uint64_t address) const {
   const std::optional<Owner> owner = OwnerOf(address);
-  if (!owner.has_value()) return {};
-  if (owner->context != nullptr) {
-    if (!Synchronize(owner->context)) return {};
-    return owner->number;
-  }
-  void* context = nullptr;
-  if (retain_primary_(&context, owner->device) != 0) return {};
-  const bool done = Synchronize(context);
-  release_primary_(owner->device);
-  if (!done) return {};
+  if (!owner.has_value() || !WithContextOf(*owner, synchronize_)) return {};
   return owner->number;
+}
+
+bool GpuDriver::Write(std::uint64_t address, std::uintptr_t source, std::size_t bytes) const {
+  const std::optional<Owner> owner = OwnerOf(address);
+  const auto copy = [&] { return copy_(address, reinterpret_cast<const void*>(source), bytes); };
+  return owner.has_value() && WithContextOf(*owner, copy);
 }
 
 std::optional<GpuDriver::Opened> GpuDriver::HandleOf(std::uint64_t address) const {
@@ -95,7 +99,8 @@ void BindGpuDriver(nb::module_& module) {
   nb::class_<GpuDriver>(module, "GpuDriver")
       .def(nb::init<const nb::callable&>())
       .def("settle", &GpuDriver::Settle, nb::call_guard<Unlocked>())
-      .def("handle_of", &GpuDriver::HandleOf);
+      .def("handle_of", &GpuDriver::HandleOf)
+      .def("write", &GpuDriver::Write, nb::call_guard<Unlocked>());
 }
 
 }  // namespace warpfold::python

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The queries to NVIDIA's driver about an array before each call that lets the server read it on the GPU
-// (CUDA Driver API 13.0, sections 6.8, 6.11 and 6.13). They are in C++ because the array waits for them:
+// The queries to NVIDIA's driver about an array before each call that lets the server read or write it on the
+// GPU (CUDA Driver API 13.0, sections 6.8, 6.11 and 6.13). They are in C++ because the array waits for them:
 // through ctypes the same queries take ten times as long.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -35,6 +36,10 @@ class GpuDriver {
   using Opened = std::tuple<std::uint64_t, std::size_t, nanobind::bytes, std::string>;
   std::optional<Opened> HandleOf(std::uint64_t address) const;
 
+  // Copies `bytes` from `source`, in the host's memory, to the GPU's memory at `address`. False if the driver
+  // refuses. Call this without Python's lock.
+  bool Write(std::uint64_t address, std::uintptr_t source, std::size_t bytes) const;
+
  private:
   // A CUipcMemHandle.
   struct Handle {
@@ -47,7 +52,8 @@ class GpuDriver {
     int device = 0;            // if there is no context
   };
   std::optional<Owner> OwnerOf(std::uint64_t address) const;
-  bool Synchronize(void* context) const;
+  // Whether `action` returns 0 while the owner's context, or CUDA's runtime if it has none, is this thread's.
+  bool WithContextOf(const Owner& owner, const std::function<int()>& action) const;
 
   // All return 0 for success.
   int (*get_attribute_)(void* answer, int attribute, std::uint64_t address);
@@ -60,6 +66,7 @@ class GpuDriver {
   int (*get_handle_)(Handle* handle, std::uint64_t address);
   int (*get_device_)(int* device);
   int (*get_bus_id_)(char* id, int bytes, int device);
+  int (*copy_)(std::uint64_t to, const void* from, std::size_t bytes);
 };
 
 void BindGpuDriver(nanobind::module_& module);

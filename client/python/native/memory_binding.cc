@@ -45,13 +45,14 @@ std::shared_ptr<SharedMemory> Allocate(const MemoryConnection& connection, std::
 
 std::shared_ptr<RegisteredMemory> RegisterGpu(const MemoryConnection& connection, const nb::bytes& handle,
                                               const std::string& pci_bus_id, std::uint64_t byte_offset,
-                                              std::uint64_t byte_count, const CallOptions& settings,
-                                              const std::stop_source* stop) {
+                                              std::uint64_t byte_count, bool for_results,
+                                              const CallOptions& settings, const std::stop_source* stop) {
   Watch watch{nb::none()};
   const CallOptions options = OptionsOf(settings, stop, watch);
   const std::span bytes(reinterpret_cast<const std::byte*>(handle.c_str()), handle.size());
-  return MakeProcessBound<RegisteredMemory>(Call(
-      watch, [&] { return connection.RegisterGpu(bytes, pci_bus_id, byte_offset, byte_count, options); }));
+  const auto ask = for_results ? &MemoryConnection::RegisterGpuForResults : &MemoryConnection::RegisterGpu;
+  return MakeProcessBound<RegisteredMemory>(
+      Call(watch, [&] { return (connection.*ask)(bytes, pci_bus_id, byte_offset, byte_count, options); }));
 }
 
 // This keeps its memory alive, as NumPy's views of it do.
@@ -75,7 +76,7 @@ void BindMemory(nb::module_& module) {
   nb::class_<MemoryConnection>(module, "MemoryConnection")
       .def_static("open", &Connect, nb::arg(), nb::arg(), nb::arg().none())
       .def("allocate", &Allocate, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
-      .def("register_gpu", &RegisterGpu, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+      .def("register_gpu", &RegisterGpu, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
            nb::arg().none());
 }
 

@@ -124,7 +124,7 @@ class MemoryConnection:
     def allocate(self, byte_count: int, for_results: bool, settings: Settings, stop: Stop | None,
                  /) -> SharedMemory: ...
     def register_gpu(self, handle: bytes, pci_bus_id: str, byte_offset: int, byte_count: int,
-                     settings: Settings, stop: Stop | None, /) -> RegisteredMemory: ...
+                     for_results: bool, settings: Settings, stop: Stop | None, /) -> RegisteredMemory: ...
 
 class GpuDriver:
     """Of NVIDIA's driver, by the addresses of its functions: see client/python/native/gpu_driver.h."""
@@ -135,3 +135,6 @@ class GpuDriver:
 
     def handle_of(self, address: int, /) -> tuple[int, int, bytes, str] | None:
         """Begin, bytes and handle of the allocation."""
+
+    def write(self, address: int, source: int, nbytes: int, /) -> bool:
+        """Copies bytes from an address of the host; False if the driver refuses."""

@@ -21,10 +21,11 @@ _ARGUMENTS = {
     "axis": "an axis, or a tuple of them, along which the array is reduced: the result is an array with one "
             "value for each position in the other dimensions. None: all of them. An array in the host's "
             "memory has any, one on a GPU or kept by a server its last ones, an iterator or a file none.",
-    "out": "a NumPy array that takes the result, and is returned. It must have the result's shape, and a "
-           "type to which NumPy casts the result's type by the rule 'same_kind'. After an error its contents "
-           "mean nothing, and may still change for a moment. The server writes to an array of Client.empty "
-           "itself if it can (docs/python.md, \"Arrays that are sent once, or never\").",
+    "out": "a NumPy array, or one on a GPU, that takes the result, and is returned. It must have the "
+           "result's shape, and a type to which NumPy casts the result's type by the rule 'same_kind'. After "
+           "an error its contents mean nothing, and may still change for a moment. The server writes to an "
+           "array of Client.empty, or on its GPU, itself if it can (docs/python.md, \"Arrays that are sent "
+           "once, or never\").",
     "keepdims": "whether the dimensions that are reduced stay, with a length of 1.",
     "matrix": "whether the last two dimensions are the rows and columns of matrices, which operators take "
               "entry by entry, or multiply; they are the same of all pieces.",

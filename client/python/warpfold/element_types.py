@@ -42,6 +42,17 @@ def dtype_of(type_name: str) -> numpy.dtype[Any]:
     return numpy.dtype("float32" if type_name == "bfloat16" else type_name)
 
 
+def bfloat16() -> numpy.dtype[Any]:
+    """NumPy knows it by this library alone."""
+    import numpy
+
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError("NumPy has no bfloat16 without ml_dtypes (pip install ml_dtypes)") from None
+    return numpy.dtype(ml_dtypes.bfloat16)
+
+
 def element_bytes(type_name: str) -> int:
     return 2 if type_name == "bfloat16" else dtype_of(type_name).itemsize
 

@@ -1,19 +1,24 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where an array on an NVIDIA GPU lies, and the handle with which another process can open its memory.
+"""Where an array on an NVIDIA GPU lies, the handle with which another process can open its memory, and copies
+to it.
 
 The information comes from the driver's library, which a process that has such an array has loaded
-(native/gpu_driver.h). Every failure returns None: the array is then staged through the host.
+(native/gpu_driver.h). If one of these functions that return None fails, an array is staged through the host.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warpfold import _native
-from warpfold.element_types import ELEMENT_TYPES, element_type
+from warpfold.element_types import ELEMENT_TYPES, element_bytes, element_type
 from warpfold.exports import exported
+
+if TYPE_CHECKING:
+    import numpy
 
 # DLPack's numbers.
 _CUDA = 2
@@ -27,11 +32,53 @@ class Place(NamedTuple):
     type: str
     shape: tuple[int, ...]
 
+    @property
+    def end(self) -> int:
+        return self.address + math.prod(self.shape) * element_bytes(self.type)
+
 
 def place_of(array: Any) -> Place | None:
     """None for an array that is empty, has gaps, or has elements of another type."""
     place = _by_dlpack(array) if hasattr(array, "__dlpack__") else _by_interface(array)
     return None if place is None or 0 in place.shape else place
+
+
+def target_of(array: Any) -> Place | None:
+    """As place_of, for an array to write to, which may be empty, or have memory that no other process can
+    open. None if it is not on a GPU. TypeError or ValueError if it cannot be written to."""
+    if not hasattr(array, "__dlpack__"):
+        if not hasattr(array, "__cuda_array_interface__"):
+            return None
+        is_fixed, place = array.__cuda_array_interface__["data"][1], _by_interface(array)
+    else:
+        view = exported(array)
+        if view.device not in (_CUDA, _CUDA_MANAGED):
+            return None
+        is_known = view.type in ELEMENT_TYPES and view.contiguous
+        # JAX promises that its arrays never change.
+        is_fixed = type(array).__module__.split(".")[0] in ("jax", "jaxlib")
+        place = Place(view.address, view.type, view.shape) if is_known else None
+    if is_fixed:
+        raise ValueError("an array on a GPU that must not be written to: it is read-only")
+    if place is None:
+        raise TypeError("an array on a GPU that cannot be written to: its elements must lie in row-major "
+                        "order without gaps, and be of a type that can be reduced")
+    return place
+
+
+def write(place: Place, values: numpy.ndarray[Any, Any]) -> None:
+    """Copies values of the host's memory, which have its type and its number, to a place. The GPU finishes
+    this process's work first, which may be about it."""
+    import numpy
+
+    if values.nbytes == 0:
+        return
+    values = numpy.ascontiguousarray(values)
+    driver = _driver()
+    settled = None if driver is None else driver.settle(place.address)
+    if driver is None or settled is None \
+            or not driver.write(place.address, values.ctypes.data, values.nbytes):
+        raise RuntimeError("the driver does not copy the values to the GPU")
 
 
 def settle(address: int) -> int | None:

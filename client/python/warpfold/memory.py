@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
 from warpfold import _native, gpu, options
 from warpfold.arrays import Elements, Reference
 from warpfold.calls import Settings
-from warpfold.element_types import dtype_of, element_type
+from warpfold.element_types import bfloat16, dtype_of, element_type
 from warpfold.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -41,7 +41,7 @@ _SKIPPED_S = 10.0
 # open it; if it had no place, for _SKIPPED_S. Refusals of at most _MOST_REFUSED allocations are remembered.
 _REFUSED_S = 60.0
 _MOST_REFUSED = 1024
-# The server writes results to multiples of their size, counted from where the memory begins, which is a page.
+# The server writes results to addresses that are multiples of their size.
 _RESULT_BYTES = 8
 
 T = TypeVar("T")
@@ -58,6 +58,13 @@ class _Opened:
         self.registered = registered
 
 
+class _Allocation(NamedTuple):
+    """On a GPU, to be opened for results or only to be read."""
+
+    number: int  # the driver's: a later allocation may have the same address, but not the number
+    for_results: bool
+
+
 class Memory:
     """The memory that one client has registered, which lives as long as the arrays in it. Any thread may use
     it."""
@@ -70,14 +77,12 @@ class Memory:
         # Addresses in ascending order, and what begins there. Replaced as a whole, so that readers need no
         # lock.
         self._shared: tuple[list[int], list[weakref.ref[_native.SharedMemory]]] = ([], [])
-        # The keys are the driver's numbers: a later allocation may have the same address, but not the number.
-        self._opened: weakref.WeakValueDictionary[int, _Opened] = weakref.WeakValueDictionary()
-        # The keys are the ids of the arrays on a GPU that hold them.
-        self._holders: dict[int, tuple[weakref.ref[Any], _Opened]] = {}
-        # Until when not to ask: about anything on a GPU, and by the number of an allocation, the oldest
-        # first.
+        self._opened: weakref.WeakValueDictionary[_Allocation, _Opened] = weakref.WeakValueDictionary()
+        # The keys are the ids of the arrays on a GPU that hold them, and whether they take results.
+        self._holders: dict[tuple[int, bool], tuple[weakref.ref[Any], _Opened]] = {}
+        # Until when not to ask: about anything on a GPU, and by allocation, the oldest first.
         self._skipped_until = 0.0
-        self._refused: dict[int, float] = {}
+        self._refused: dict[_Allocation, float] = {}
         self._is_closed = False
         # Whether the server may write results to arrays: until it says that it does so for its own user only.
         self._takes_results = True
@@ -99,7 +104,7 @@ class Memory:
             -> numpy.ndarray[Any, Any]:
         import numpy
 
-        kind = numpy.dtype(_bfloat16() if dtype == "bfloat16" else dtype)
+        kind = bfloat16() if dtype == "bfloat16" else numpy.dtype(dtype)
         if element_type(kind) is None:
             raise TypeError(f"elements of {kind} cannot be reduced")
         lengths = _lengths_of(shape)
@@ -163,29 +168,37 @@ class Memory:
     def of_gpu(self, array: Any, settings: Settings, stop: Stop | None) -> Elements | None:
         """An array in GPU memory, by reference; None if it has to be staged."""
         place = gpu.place_of(array)
-        number = None if place is None else gpu.settle(place.address)
-        if place is None or not number:  # memory that cannot be shared may have the number 0
+        reference = None if place is None else self.refer_to_gpu(array, place, False, settings, stop)
+        if place is None or reference is None:
             return None
-        opened = self._opened.get(number)
-        if opened is None:
-            opened = self._open_unless_refused(number, place.address, settings, stop)
-            if opened is None:
-                return None
-        holder = self._holders.get(id(array))
-        if holder is None or holder[0]() is not array or holder[1] is not opened:
-            self._hold(array, opened)
-        reference = Reference(opened.registered.token, place.address - opened.begin, math.prod(place.shape),
-                              opened)
         return Elements(place.type, dtype_of(place.type), "gpu memory", shape=place.shape, owner=array,
                         reference=reference)
 
-    def _open_unless_refused(self, number: int, address: int, settings: Settings,
+    def refer_to_gpu(self, array: Any, place: gpu.Place, for_results: bool, settings: Settings,
+                     stop: Stop | None) -> Reference | None:
+        """Waits until the GPU has finished this process's work. None if the server cannot open the memory."""
+        number = gpu.settle(place.address)
+        if not number:  # memory that cannot be shared may have the number 0
+            return None
+        allocation = _Allocation(number, for_results)
+        opened = self._opened.get(allocation)
+        if opened is None:
+            opened = self._open_unless_refused(allocation, place.address, settings, stop)
+            if opened is None:
+                return None
+        holder = self._holders.get((id(array), for_results))
+        if holder is None or holder[0]() is not array or holder[1] is not opened:
+            self._hold(array, for_results, opened)
+        return Reference(opened.registered.token, place.address - opened.begin, math.prod(place.shape),
+                         opened)
+
+    def _open_unless_refused(self, allocation: _Allocation, address: int, settings: Settings,
                              stop: Stop | None) -> _Opened | None:
         begin_s = time.monotonic()
-        if begin_s < max(self._skipped_until, self._refused.get(number, 0.0)):
+        if begin_s < max(self._skipped_until, self._refused.get(allocation, 0.0)):
             return None
         try:
-            return self._open(number, address, settings.within(_OPENING_S), stop)
+            return self._open(allocation, address, settings.within(_OPENING_S), stop)
         except CancelledError:
             raise
         except WarpfoldError as error:  # a server elsewhere, or one on the CPU, or one that hangs
@@ -195,25 +208,27 @@ class Memory:
             elif not isinstance(error, (UnavailableError, DeadlineExceededError, FailedPreconditionError)):
                 is_full = isinstance(error, ResourceExhaustedError)
                 with self._lock:
-                    self._refused.pop(number, None)
+                    self._refused.pop(allocation, None)
                     if len(self._refused) >= _MOST_REFUSED:
                         self._refused.pop(next(iter(self._refused)), None)
-                    self._refused[number] = end_s + (_SKIPPED_S if is_full else _REFUSED_S)
+                    self._refused[allocation] = end_s + (_SKIPPED_S if is_full else _REFUSED_S)
             return None
 
-    def _open(self, number: int, address: int, settings: Settings, stop: Stop | None) -> _Opened | None:
+    def _open(self, allocation: _Allocation, address: int, settings: Settings,
+              stop: Stop | None) -> _Opened | None:
         found = gpu.handle_of(address)
         if found is None:
             return None
         begin, nbytes, handle, gpu_id = found
+        for_results = allocation.for_results
         opened = _Opened(begin, self._ask(
-            lambda connection, rest: connection.register_gpu(handle, gpu_id, 0, nbytes, rest, stop), settings,
-            stop))
-        self._opened[number] = opened
+            lambda connection, rest: connection.register_gpu(handle, gpu_id, 0, nbytes, for_results, rest,
+                                                             stop), settings, stop))
+        self._opened[allocation] = opened
         return opened
 
-    def _hold(self, array: Any, opened: _Opened) -> None:
-        key = id(array)
+    def _hold(self, array: Any, for_results: bool, opened: _Opened) -> None:
+        key = (id(array), for_results)
         holders = self._holders
 
         def forget(reference: weakref.ref[Any]) -> None:
@@ -271,14 +286,14 @@ class MemoryOfCall(NamedTuple):
     def of_gpu(self, array: Any) -> Elements | None:
         return self.memory.of_gpu(array, self.settings, self.stop)
 
+    def place_of(self, array: numpy.ndarray[Any, Any]) -> Reference | None:
+        return self.memory.place_of(array)
 
-def _bfloat16() -> Any:
-    """NumPy knows it by this library alone."""
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise TypeError("NumPy has no bfloat16 without ml_dtypes (pip install ml_dtypes)") from None
-    return ml_dtypes.bfloat16
+    def place_on_gpu(self, array: Any, place: gpu.Place) -> Reference | None:
+        """Where the server can write all elements of this array; None if it cannot."""
+        if place.address % _RESULT_BYTES != 0:
+            return None
+        return self.memory.refer_to_gpu(array, place, True, self.settings, self.stop)
 
 
 def _lengths_of(shape: Shape) -> tuple[int, ...]:

@@ -39,11 +39,7 @@ from warpfold.results import Result, answer_type, beyond_64_bits, in_type, value
 from warpfold.stops import Stop
 
 if TYPE_CHECKING:
-    import numpy
-
     from warpfold.memory import Memory
-
-    Array = numpy.ndarray[Any, Any]
 
 V = TypeVar("V")  # a value, or an awaitable of one
 R = TypeVar("R")  # a Result, or an awaitable of one
@@ -88,7 +84,7 @@ class Methods(Generic[V, R]):
         result: R = self._perform(Work(settings, work), itself)
         return result
 
-    def sum(self, array: Any, axis: Axis = None, *, dtype: Any = None, out: Array | None = None,
+    def sum(self, array: Any, axis: Axis = None, *, dtype: Any = None, out: Any = None,
             keepdims: bool = False, nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
             **options: Unpack[CommonOptions]) -> V:
         """The sum: exact for integers, as int64 or uint64; of floats in float64. 0 of an empty array.
@@ -99,7 +95,7 @@ class Methods(Generic[V, R]):
         """
         return self._total("sum", array, axis, keepdims, dtype, out, nan, overflow, options)
 
-    def prod(self, array: Any, axis: Axis = None, *, dtype: Any = None, out: Array | None = None,
+    def prod(self, array: Any, axis: Axis = None, *, dtype: Any = None, out: Any = None,
              keepdims: bool = False, nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
              **options: Unpack[CommonOptions]) -> V:
         """The product: exact for integers, as int64 or uint64; of floats in float64. 1 of an empty array.
@@ -108,12 +104,12 @@ class Methods(Generic[V, R]):
         """
         return self._total("product", array, axis, keepdims, dtype, out, nan, overflow, options)
 
-    def min(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+    def min(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
             nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The smallest element, in the array's type; -0.0 is below 0.0. Without elements, an error."""
         return self._one("min", array, axis, keepdims, options, out=out, nan=nan)
 
-    def max(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+    def max(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
             nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The largest element, in the array's type; 0.0 is above -0.0. Without elements, an error."""
         return self._one("max", array, axis, keepdims, options, out=out, nan=nan)
@@ -122,7 +118,7 @@ class Methods(Generic[V, R]):
         """A MinMax: the smallest and the largest element. Without elements, an error."""
         return self._one("minmax", array, None, False, options, nan=nan)
 
-    def argmin(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+    def argmin(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The index of the first smallest element, or of the first NaN, as int64.
 
@@ -132,7 +128,7 @@ class Methods(Generic[V, R]):
         """
         return self._one("argmin", array, axis, keepdims, options, out=out, nan=nan)
 
-    def argmax(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+    def argmax(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The index of the first largest element, or of the first NaN, as int64.
 
@@ -142,13 +138,13 @@ class Methods(Generic[V, R]):
         """
         return self._one("argmax", array, axis, keepdims, options, out=out, nan=nan)
 
-    def mean(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+    def mean(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
              nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The mean, as float64. Without elements, an error."""
         return self._one("mean", array, axis, keepdims, options, out=out, nan=nan)
 
     def var(self, array: Any, axis: Axis = None, *, ddof: float = 0, correction: float | None = None,
-            out: Array | None = None, keepdims: bool = False, nan: NanPolicy = "propagate",
+            out: Any = None, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
         """The variance, as float64: NaN if the count minus `ddof` is not above 0.
 
@@ -159,7 +155,7 @@ class Methods(Generic[V, R]):
                          ddof=_ddof(ddof, correction))
 
     def std(self, array: Any, axis: Axis = None, *, ddof: float = 0, correction: float | None = None,
-            out: Array | None = None, keepdims: bool = False, nan: NanPolicy = "propagate",
+            out: Any = None, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
         """The standard deviation, as float64: the square root of var.
 
@@ -169,23 +165,23 @@ class Methods(Generic[V, R]):
         return self._one("stddev", array, axis, keepdims, options, out=out, nan=nan,
                          ddof=_ddof(ddof, correction))
 
-    def any(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+    def any(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
             nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """Whether an element differs from 0; NaN does. False of an empty array."""
         return self._one("any", array, axis, keepdims, options, out=out, nan=nan)
 
-    def all(self, array: Any, axis: Axis = None, *, out: Array | None = None, keepdims: bool = False,
+    def all(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
             nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """Whether all elements differ from 0; NaN does. True of an empty array."""
         return self._one("all", array, axis, keepdims, options, out=out, nan=nan)
 
-    def count_nonzero(self, array: Any, axis: Axis = None, *, out: Array | None = None,
+    def count_nonzero(self, array: Any, axis: Axis = None, *, out: Any = None,
                       keepdims: bool = False, nan: NanPolicy = "propagate",
                       **options: Unpack[CallOptions]) -> V:
         """How many elements differ from 0, as int64; NaN does."""
         return self._one("count_nonzero", array, axis, keepdims, options, out=out, nan=nan)
 
-    def norm(self, array: Any, ord: float | None = None, axis: Axis = None, *, out: Array | None = None,
+    def norm(self, array: Any, ord: float | None = None, axis: Axis = None, *, out: Any = None,
              keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The vector norm of the flattened array, as float64 (numpy.linalg.vector_norm).
 
@@ -277,7 +273,7 @@ class Methods(Generic[V, R]):
         value: V = self._perform(Work(settings, work), itself)
         return value
 
-    def _total(self, operator: str, array: Any, axis: Axis, keepdims: bool, dtype: Any, out: Array | None,
+    def _total(self, operator: str, array: Any, axis: Axis, keepdims: bool, dtype: Any, out: Any,
                nan: NanPolicy, overflow: OverflowPolicy | None, options: CommonOptions) -> V:
         """sum or prod, where `dtype` is the result's type, or that of elements which do not carry one."""
         if dtype is not None and not says_its_type(array):
@@ -288,7 +284,7 @@ class Methods(Generic[V, R]):
         return self._one(operator, array, axis, keepdims, options, dtype, out, nan=nan, overflow=overflow)
 
     def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: Mapping[str, Any],
-             dtype: Any = None, out: Array | None = None, **spec: Any) -> V:
+             dtype: Any = None, out: Any = None, **spec: Any) -> V:
         if axis is None and keepdims is False and dtype is None and out is None and not options \
                 and (plain := self._plain(operator, array, spec)) is not None:
             return plain  # type: ignore[no-any-return]
@@ -309,8 +305,8 @@ class Methods(Generic[V, R]):
             cut = None if axis is None else _cut(operator, elements, axis)
             shape = _shape(elements, cut, keepdims)
             output = None if out is None else output_for(out, shape, operator, call, answered)
-            place = None if output is None or cut is None else \
-                output.find_place(array, elements.view, self._memory)
+            place = None if output is None or cut is None or self._memory is None else \
+                output.find_place(array, elements.view, self._memory.of_call(settings, stop))
             try:
                 value = value_of(run(call, client, stop)[0][0], elements) if cut is None \
                     else run_along(operator, call, cut, client, stop, place)

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from warpfold import _native
+from warpfold import _native, gpu
+from warpfold.element_types import bfloat16, dtype_of
 from warpfold.results import check_fits, dtype_of_column
 
 if TYPE_CHECKING:
@@ -15,37 +17,69 @@ if TYPE_CHECKING:
 
     from warpfold.arrays import Reference
     from warpfold.calls import Call
-    from warpfold.memory import Memory
+    from warpfold.memory import MemoryOfCall
 
 
 @dataclass(slots=True)
-class Output:
+class Output(ABC):
     """An array that takes the result of one operator."""
 
-    array: numpy.ndarray[Any, Any]
+    array: Any
+    dtype: numpy.dtype[Any]
     operator: str
     has_columns_type: bool  # whether the values in it have the bytes that the server writes
 
-    def find_place(self, array: Any, view: _native.View | None, memory: Memory | None) -> Reference | None:
+    @abstractmethod
+    def find_place(self, array: Any, view: _native.View | None, memory: MemoryOfCall) -> Reference | None:
         """Where the server can write what it computes from `array` along axes; None if it must send it.
 
         view: where the array lies, if that is known.
         """
-        if memory is None or not self.has_columns_type:
+
+    @abstractmethod
+    def filled(self, values: Any) -> Any:
+        """The array with these values, which the server has sent. OutOfRangeError for integers that do not
+        fit."""
+
+    def _checked(self, values: Any) -> numpy.ndarray[Any, Any]:
+        import numpy
+
+        values = numpy.asarray(values)
+        if not numpy.can_cast(values.dtype, self.dtype, "safe"):
+            check_fits(values, self.dtype, self.operator, f"out, an array of {self.dtype}")
+        return values
+
+
+class _HostOutput(Output):
+    """A NumPy array."""
+
+    def find_place(self, array: Any, view: _native.View | None, memory: MemoryOfCall) -> Reference | None:
+        if not self.has_columns_type:
             return None
         place = memory.place_of(self.array)
         # The server writes values while it still reads elements.
         return None if place is None or _may_overlap(self.array, array, view) else place
 
-    def filled(self, values: Any) -> numpy.ndarray[Any, Any]:
-        """The array with these values, which the server has sent. OutOfRangeError for integers that do not
-        fit."""
+    def filled(self, values: Any) -> Any:
         import numpy
 
-        values, kind = numpy.asarray(values), self.array.dtype
-        if not numpy.can_cast(values.dtype, kind, "safe"):
-            check_fits(values, kind, self.operator, f"out, an array of {kind}")
-        numpy.copyto(self.array, values, casting="same_kind")
+        numpy.copyto(self.array, self._checked(values), casting="same_kind")
+        return self.array
+
+
+class _GpuOutput(Output):
+    """An array of any library on a GPU."""
+
+    def find_place(self, array: Any, view: _native.View | None, memory: MemoryOfCall) -> Reference | None:
+        place = gpu.place_of(self.array) if self.has_columns_type else None
+        if place is None or _may_overlap_on_gpu(place, array):
+            return None
+        return memory.place_on_gpu(self.array, place)
+
+    def filled(self, values: Any) -> Any:
+        place = gpu.target_of(self.array)
+        if place is not None:
+            gpu.write(place, self._checked(values).astype(self.dtype, casting="same_kind"))
         return self.array
 
 
@@ -62,21 +96,34 @@ def _may_overlap(out: numpy.ndarray[Any, Any], array: Any, view: _native.View | 
     return not is_before and view.last_byte >= out.ctypes.data
 
 
+def _may_overlap_on_gpu(out: gpu.Place, array: Any) -> bool:
+    """The same. What has no place on a GPU is elsewhere, or is copied first."""
+    says_its_place = hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__")
+    place = gpu.place_of(array) if says_its_place else None
+    return place is not None and place.address < out.end and out.address < place.end
+
+
 def check_output(out: Any) -> None:
     """TypeError or ValueError for an `out` that cannot take any result."""
     if out is None:
         return
     import numpy
 
-    if not isinstance(out, numpy.ndarray):
-        raise TypeError(f"out must be a NumPy array, not {type(out).__name__}")
     if isinstance(out, numpy.ma.MaskedArray):
-        raise TypeError("out must be a NumPy array without a mask")
-    if not out.flags.writeable:
-        raise ValueError("out must be writeable: this array is read-only")
+        raise TypeError("out must be an array without a mask")
+    if isinstance(out, numpy.ndarray):
+        if not out.flags.writeable:
+            raise ValueError("out must be writeable: this array is read-only")
+        return
+    try:
+        is_on_gpu = gpu.target_of(out) is not None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"out is {error}") from None
+    if not is_on_gpu:
+        raise TypeError(f"out must be a NumPy array, or an array on a GPU, not {type(out).__name__}")
 
 
-def output_for(out: numpy.ndarray[Any, Any], shape: tuple[int, ...], operator: str, call: Call,
+def output_for(out: Any, shape: tuple[int, ...], operator: str, call: Call,
                answered: numpy.dtype[Any] | None) -> Output:
     """TypeError or ValueError unless `out` has the result's shape, and a type to which it can be cast.
 
@@ -84,16 +131,21 @@ def output_for(out: numpy.ndarray[Any, Any], shape: tuple[int, ...], operator: s
     """
     import numpy
 
-    if out.shape != shape:
-        raise ValueError(f"out must have the shape of the result, {shape}, not {out.shape}")
+    target = None if isinstance(out, numpy.ndarray) else gpu.target_of(out)
+    shape_of_out = tuple(out.shape) if target is None else target.shape
+    if shape_of_out != shape:
+        raise ValueError(f"out must have the shape of the result, {shape}, not {shape_of_out}")
     kinds = _native.Client.column_kinds(call.task)
     own = dtype_of_column(operator, kinds[0], call.elements)
     result = own if answered is None else answered
-    if not numpy.can_cast(result, out.dtype, "same_kind"):
-        raise TypeError(f"out cannot be an array of {out.dtype}: casting 'same_kind' does not convert "
+    dtype = out.dtype if target is None else bfloat16() if target.type == "bfloat16" \
+        else dtype_of(target.type)
+    if not numpy.can_cast(result, dtype, "same_kind"):
+        raise TypeError(f"out cannot be an array of {dtype}: casting 'same_kind' does not convert "
                         f"{result} to that")
     is_alone = len(kinds) == 1 and result == own
-    return Output(out, operator, is_alone and _has_the_bytes_of(kinds[0], own, out.dtype))
+    kind = _HostOutput if target is None else _GpuOutput
+    return kind(out, dtype, operator, is_alone and _has_the_bytes_of(kinds[0], own, dtype))
 
 
 def _has_the_bytes_of(kind: str, own: numpy.dtype[Any], out: numpy.dtype[Any]) -> bool:
