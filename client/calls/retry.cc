@@ -25,8 +25,8 @@ constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
 constexpr absl::Duration kLongestRest = absl::Seconds(1);
 // The shortest time for which a target that does not serve is left out.
 constexpr absl::Duration kLeftOut = absl::Seconds(1);
-// The time for which connections that the server has refused are left alone, if others work.
-constexpr absl::Duration kRefused = absl::Seconds(1);
+// The time for which a server that refused a connection is not asked for another one.
+constexpr absl::Duration kFull = absl::Seconds(1);
 // The same for a target to which the call could not even connect: until gRPC has given up, too
 // (connection.cc), and fails the next call at once.
 constexpr absl::Duration kSilentLeftOut = absl::Seconds(5);
@@ -140,9 +140,13 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
     // The server may have no place for this connection, while it has others. But those may be broken, too,
     // and not know it yet: if the next one fails, the server counts as gone.
     refused_ = !IsBusy(status) && targets_.OnlyOthersWork(lease_) && !was_refused;
-    if (!IsBusy(status)) targets_.Refuse(lease_, now, now + kRefused);
-    if (!IsBusy(status) && !refused_) NoteFailed();
-    if (!refused_) targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
+    if (!IsBusy(status)) targets_.Rest(lease_, now);
+    if (refused_) {
+      targets_.NoteFull(lease_.target(), now + kFull);
+    } else {
+      if (!IsBusy(status)) NoteFailed();
+      targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
+    }
   }
   if (IsBusy(status)) targets_.Rest(lease_, now + RestAfter(status));
   if (IsDraining(status)) targets_.Renew(lease_);

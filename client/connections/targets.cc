@@ -3,7 +3,6 @@
 #include "client/connections/targets.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "client/connections/grpc_process.h"
@@ -49,19 +48,18 @@ std::size_t Targets::BestOf(std::size_t preferred, absl::Time now, const Failed&
 }
 
 Targets::Line& Targets::LeastBusyOrNew(Target& target, absl::Time now) {
-  const auto is_refused = [now](const std::unique_ptr<Line>& line) {
-    return line->refused_until > now && !line->connection->IsReady();
-  };
   const auto less_busy = [](const auto& a, const auto& b) {
     return std::pair(a->users, a->rests_until) < std::pair(b->users, b->rests_until);
   };
-  // Those that have not been refused come first.
-  const auto refused = std::partition(target.lines.begin(), target.lines.end(), std::not_fn(is_refused));
-  const bool some_work = refused != target.lines.begin();
-  const auto least =
-      std::min_element(target.lines.begin(), some_work ? refused : target.lines.end(), less_busy);
-  const bool takes_more = target.lines.size() < static_cast<std::size_t>(options_.connections) &&
-                          (!some_work || refused == target.lines.end());
+  auto end = target.lines.end();
+  if (target.full_until > now) {
+    end = std::partition(target.lines.begin(), end,
+                         [](const auto& line) { return line->connection->IsReady(); });
+  }
+  const bool is_full = end != target.lines.end() && end != target.lines.begin();
+  if (!is_full) end = target.lines.end();
+  const auto least = std::min_element(target.lines.begin(), end, less_busy);
+  const bool takes_more = !is_full && target.lines.size() < static_cast<std::size_t>(options_.connections);
   if (least != target.lines.end() && ((*least)->users == 0 || !takes_more)) return **least;
   if (least != target.lines.end()) LookUpCpuFrequency();
   Line& line = *target.lines.emplace_back(std::make_unique<Line>());
@@ -76,7 +74,6 @@ void Targets::Renew(Lease& lease) {
   if (line.connection == lease.connection_) {
     const Target& target = targets_[lease.target_];
     line.connection = std::make_shared<const Connection>(target.name, options_, target.target_load);
-    line.refused_until = absl::InfinitePast();
   }
   lease.connection_ = line.connection;
 }
@@ -96,10 +93,9 @@ absl::Time Targets::RestsUntil(const Lease& lease) const {
   return lease.line_->rests_until;
 }
 
-void Targets::Refuse(const Lease& lease, absl::Time now, absl::Time until) {
+void Targets::NoteFull(std::size_t target, absl::Time until) {
   absl::MutexLock lock(&mutex_);
-  lease.line_->rests_until = std::max(lease.line_->rests_until, now);
-  lease.line_->refused_until = until;
+  targets_[target].full_until = until;
 }
 
 bool Targets::OnlyOthersWork(const Lease& lease) const {

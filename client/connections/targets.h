@@ -30,7 +30,6 @@ class Targets {
     std::shared_ptr<const Connection> connection;
     int users = 0;
     absl::Time rests_until = absl::InfinitePast();
-    absl::Time refused_until = absl::InfinitePast();
   };
   struct Target {
     std::string name;
@@ -38,6 +37,7 @@ class Targets {
     // Connections are never removed: leases point to them.
     std::vector<std::unique_ptr<Line>> lines;
     absl::Time left_out_until = absl::InfinitePast();
+    absl::Time full_until = absl::InfinitePast();
     std::optional<v1::TransferAdvice> advice;
   };
 
@@ -82,10 +82,10 @@ class Targets {
   using Failed = std::set<std::size_t>;
 
   // The connection to target `preferred` that has the fewest users, and of those the one that may be used
-  // soonest (Rest); a new one if all are busy and there may be more, and none has been refused (Refuse).
-  // While that target is left out, a connection to another; while all are left out, to one that has not
-  // `failed`, and among those to the one that is left out for the shortest time: another call with a short
-  // timeout may have caused a target to be left out that does serve.
+  // soonest (Rest); a new one if all are busy and there may be more. While the target is full (NoteFull),
+  // only one that is connected, if there is one. While that target is left out, a connection to another;
+  // while all are left out, to one that has not `failed`, and among those to the one that is left out for the
+  // shortest time: another call with a short timeout may have caused a target to be left out that does serve.
   Lease Take(std::size_t preferred, absl::Time now, const Failed& failed = {});
 
   // Returns the target whose connection Take would give now.
@@ -100,15 +100,15 @@ class Targets {
 
   // The next user of the connection waits until then: a full server has rejected a call on it, and named this
   // time. A connection stands for a caller, since each caller has one as long as there may be more: others,
-  // and those of this client that are served, do not wait. If a later time has been set before, it remains.
+  // and those of this client that are served, do not wait. If a call on it has failed, `until` is the
+  // present: nobody waits, but Take prefers connections that have not failed since. If a later time has been
+  // set before, it remains.
   void Rest(const Lease& lease, absl::Time until);
   // When the next call on this connection may begin.
   absl::Time RestsUntil(const Lease& lease) const;
 
-  // A call on the connection has failed at `now`: Take prefers connections that have not failed since. If it
-  // is not connected, the server may have no place for it: until then, Take gives it, and makes new ones,
-  // only if no other one is left.
-  void Refuse(const Lease& lease, absl::Time now, absl::Time until);
+  // The server may have no place for more connections of this client.
+  void NoteFull(std::size_t target, absl::Time until);
   // Whether another connection to the lease's target is connected, while this one is not.
   bool OnlyOthersWork(const Lease& lease) const;
 
