@@ -89,6 +89,7 @@ RetryLoop::RetryLoop(Targets& targets, std::size_t preferred, const ClientOption
       policy_(options, deadline),
       lease_(targets.Take(preferred, SteadyNow())) {
   AwaitRest();
+  was_connected_ = lease_.connection().IsReady();
 }
 
 void RetryLoop::AwaitRest() {
@@ -139,7 +140,8 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
     const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
     // The server may have no place for this connection, while it has others. But those may be broken, too,
     // and not know it yet: if the next one fails, the server counts as gone.
-    refused_ = !IsBusy(status) && targets_.OnlyOthersWork(lease_) && !was_refused;
+    refused_ = !IsBusy(status) && !IsDraining(status) && !was_connected_ && !was_refused &&
+               targets_.OnlyOthersWork(lease_, now);
     if (!IsBusy(status)) targets_.Rest(lease_, now);
     if (refused_) {
       targets_.NoteFull(lease_.target(), now + kFull);
@@ -168,6 +170,7 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
     Cancel();
   }
   began_ = SteadyNow();
+  was_connected_ = lease_.connection().IsReady();
   if (began_ >= deadline_ && !interrupts_.stop.stop_requested()) return false;
   // This also applies after an interrupt: an attempt that starts cancelled reports this, while `status` is
   // still the old failure.

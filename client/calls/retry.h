@@ -118,6 +118,7 @@ class RetryLoop {
   Targets::Failed failed_;          // since all of them have had their turn
   bool drained_ = false;            // the server of the last attempt
   bool refused_ = false;            // the connection of the last attempt, while others worked
+  bool was_connected_ = false;      // when the attempt began
   absl::Time began_ = SteadyNow();  // the attempt
 };
 

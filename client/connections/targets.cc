@@ -98,9 +98,12 @@ void Targets::NoteFull(std::size_t target, absl::Time until) {
   targets_[target].full_until = until;
 }
 
-bool Targets::OnlyOthersWork(const Lease& lease) const {
+bool Targets::OnlyOthersWork(const Lease& lease, absl::Time now) const {
   absl::MutexLock lock(&mutex_);
   if (lease.connection_->IsReady()) return false;
+  for (std::size_t target = 0; target < names_; ++target) {
+    if (target != lease.target_ && targets_[target].left_out_until <= now) return false;
+  }
   return std::ranges::any_of(targets_[lease.target_].lines,
                              [](const auto& line) { return line->connection->IsReady(); });
 }

@@ -109,8 +109,9 @@ class Targets {
 
   // The server may have no place for more connections of this client.
   void NoteFull(std::size_t target, absl::Time until);
-  // Whether another connection to the lease's target is connected, while this one is not.
-  bool OnlyOthersWork(const Lease& lease) const;
+  // Whether another connection to the lease's target is connected, while this one is not, and no other target
+  // serves.
+  bool OnlyOthersWork(const Lease& lease, absl::Time now) const;
 
   // Leaves out a target that does not serve, while another does.
   void LeaveOut(std::size_t target, absl::Time until);

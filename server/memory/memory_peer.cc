@@ -120,6 +120,13 @@ bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
   return SendPacket(socket_, response.SerializeAsString());
 }
 
+absl::Status MemoryPeer::CheckWritable(bool writable) const {
+  if (!writable || *user_ == geteuid()) return absl::OkStatus();
+  return kernels::Error(absl::StatusCode::kPermissionDenied, reason::kNotAllowed,
+                        "only the server's own user may register memory that is writable",
+                        {{"field", "writable"}});
+}
+
 bool MemoryPeer::RegisterHost(Memfd memfd, const v1::RegisterHostMemory& request, absl::Time now) {
   const std::uint64_t byte_count = request.byte_count();
   if (absl::Status status = registrar_.CheckHost(memfd, byte_count, *user_); !status.ok()) {
@@ -127,11 +134,7 @@ bool MemoryPeer::RegisterHost(Memfd memfd, const v1::RegisterHostMemory& request
   }
   // It has to be mapped before it is sealed, and mapping it waits for whoever makes holes in it, as all other
   // threads of this process that map anything then do (docs/adr/0141).
-  if (request.writable() && *user_ != geteuid()) {
-    return Answer(kernels::Error(absl::StatusCode::kPermissionDenied, reason::kNotAllowed,
-                                 "only the server's own user may register memory that is writable",
-                                 {{"field", "writable"}}));
-  }
+  if (absl::Status status = CheckWritable(request.writable()); !status.ok()) return Answer(status);
   if (request.writable()) {
     sealing_mapping_ = Mapping(memfd, byte_count, /*is_writable=*/true);
     if (sealing_mapping_.bytes().empty()) {
@@ -150,6 +153,8 @@ bool MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time no
   const absl::StatusOr<kernels::ProcessMemory> memory = MemoryOf(request);
   if (!memory.ok()) return Answer(memory.status());
   if (absl::Status status = registrar_.CheckGpu(*memory, *user_); !status.ok()) return Answer(status);
+  // Somebody else might have tampered with a handle, so that it names memory of this user's other processes.
+  if (absl::Status status = CheckWritable(memory->writable); !status.ok()) return Answer(status);
   if (prober_ == nullptr) return Begin(registrar_.BeginGpu(*memory, *user_), now);
   probing_ = prober_->Start(*memory, *user_, now);
   return !has_result() || EndProbing(now);

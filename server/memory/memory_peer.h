@@ -88,6 +88,7 @@ class MemoryPeer {
   }
   // Whether the client is still there while none of its requests is accepted.
   bool IsThere() const;
+  absl::Status CheckWritable(bool writable) const;
   // Takes the memfd if it can be registered.
   bool RegisterHost(Memfd memfd, const v1::RegisterHostMemory& request, absl::Time now);
   bool RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time now);

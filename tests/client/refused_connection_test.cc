@@ -4,6 +4,7 @@
 // A server that has no place for more connections of a client: calls share those that there are.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -93,6 +94,33 @@ TEST(LostConnectionsTest, AServerThatComesBackIsFoundWhateverConnectionsThereWer
   const absl::Status status = reduce();
   comes_back.join();
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// Nor is a server asked again that has ended, over a connection that seems to work, while another serves.
+TEST(LostConnectionsTest, AnotherServerIsUsed) {
+  FakeService service;
+  service.on_start = [](int, grpc::ServerContext&) {
+    absl::SleepFor(absl::Milliseconds(2));
+    return grpc::Status::OK;
+  };
+  std::optional<FakeServer> first(service);
+  const FakeServer second(service);
+  Client client({first->target(), second.target()}, {.max_attempts = 2});
+  std::atomic<bool> ends = false;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&] {
+      while (!ends) {
+        const auto sum = client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3});
+        EXPECT_TRUE(sum.ok()) << sum.status();
+      }
+    });
+  }
+  absl::SleepFor(absl::Milliseconds(100));
+  first.reset();
+  absl::SleepFor(absl::Milliseconds(200));
+  ends = true;
+  for (std::thread& caller : callers) caller.join();
 }
 
 }  // namespace

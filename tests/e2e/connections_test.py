@@ -81,6 +81,13 @@ def register_a_byte(client: socket.socket) -> bytes:
     return b""
 
 
+def register_gpu_memory_for_results(client: socket.socket) -> bytes:
+    """Of a made-up handle, which goes to the driver if the server has one."""
+    request = b"\x0a\x40" + b"h" * 64 + b"\x18\x01" + b"\x28\x01"  # handle, byte_count, writable
+    client.send(b"\x12" + bytes([len(request)]) + request)  # register_gpu
+    return client.recv(4096)
+
+
 def count_ended(clients: list[socket.socket]) -> int:
     """How many the server has closed by now."""
     ended = select.poll()
@@ -238,6 +245,9 @@ class ConnectionsTest(TestCase):
                                    "--segment_length=4", "--results=shared"], user=_OTHER_USER,
                                   capture_output=True, text=True, timeout=60, env={}, check=False)
             self.assert_exit(1, done, "PERMISSION_DENIED", "the server's own user")
+            for user, words in ((_OTHER_USER, b"NOT_ALLOWED"), (os.geteuid(), b"_MEMORY")):
+                with connect_to_memory(path, user) as client:
+                    self.assertIn(words, register_gpu_memory_for_results(client))
             self.assert_served(server)
 
     @_needs_root

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPU memory as a CUDA program would allocate it, for --source ipc
-// and --results gpu. It loads the driver library with dlopen
-// when needed, so that the command line builds without CUDA and runs on machines without a GPU.
+// GPU memory as a CUDA program would allocate it, for --source ipc and --results gpu. It loads the driver
+// library with dlopen when needed, so that the command line builds without CUDA and runs on machines without
+// a GPU.
 #pragma once
 
 #include <array>

@@ -74,7 +74,12 @@ std::optional<std::uint64_t> GpuDriver::Settle(std::uint64_t address) const {
 
 bool GpuDriver::Write(std::uint64_t address, std::uintptr_t source, std::size_t bytes) const {
   const std::optional<Owner> owner = OwnerOf(address);
-  const auto copy = [&] { return copy_(address, reinterpret_cast<const void*>(source), bytes); };
+  // The copy may return before the last bytes are there, and streams that do not wait for the default one
+  // would not wait for it.
+  const auto copy = [&] {
+    const int error = copy_(address, reinterpret_cast<const void*>(source), bytes);
+    return error != 0 ? error : synchronize_();
+  };
   return owner.has_value() && WithContextOf(*owner, copy);
 }
 

@@ -53,6 +53,7 @@ class Reference:
     byte_offset: int
     count: int  # of numbers: a matrix has many
     registration: Any = None  # what must live until they are read
+    on_gpu: bool = False
 
 
 @dataclass(slots=True)

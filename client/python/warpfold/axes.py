@@ -4,25 +4,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import operator
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from warpfold import _native
 from warpfold.arrays import Elements, Reference, view_of
-from warpfold.calls import Call, next_piece, run
+from warpfold.calls import Call, next_piece, run, settings_of, task_of
 from warpfold.element_types import element_bytes
-from warpfold.errors import InvalidArgumentError, NotFoundError
+from warpfold.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, WarpfoldError
 from warpfold.progress import Meter
 from warpfold.results import column_of, value_of
 from warpfold.stops import Stop
 
 if TYPE_CHECKING:
     import numpy
+
+# How long to wait for the last write of a call that failed. A device that takes longer counts as lost soon.
+_WRITES_AT_MOST_S = 10.0
 
 Axes = SupportsIndex | tuple[SupportsIndex, ...]
 Axis = Axes | None
@@ -120,9 +123,9 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
     reference = elements.reference
     if reference is not None and is_in_place:
         try:
-            return _values(operator_name, elements, place, lambda to: client.reduce_segments_reference(
-                reference.token, reference.byte_offset, cut.length(), cut.count(), to, call.task,
-                call.settings.native(), stop))
+            return _values(operator_name, elements, client, place, lambda to: (
+                client.reduce_segments_reference(reference.token, reference.byte_offset, cut.length(),
+                                                 cut.count(), to, call.task, call.settings.native(), stop)))
         except NotFoundError:
             if elements.way == "resident":
                 raise
@@ -132,22 +135,47 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
         return _ask_part_by_part(operator_name, call, cut, client, progress, stop)
     try:
         view = elements.view
-        return _values(operator_name, elements, place, lambda to: client.reduce_segments(
+        return _values(operator_name, elements, client, place, lambda to: client.reduce_segments(
             view, cut.order_in_view(elements), cut.length(), cut.count(), to, call.task,
             call.settings.native(), progress, stop))
     finally:
         elements.check_mapping()  # whose error says more than that the system could not read
 
 
-def _values(operator_name: str, elements: Elements, place: Reference | None,
+def _values(operator_name: str, elements: Elements, client: _native.Client, place: Reference | None,
             ask: Callable[[_native.Place], _native.Columns]) -> numpy.ndarray[Any, Any] | None:
     """None if the server has written the values to `place`."""
     if place is not None:
-        # A new server does not know that memory. Whether it knows the array shows when it is asked again.
-        with contextlib.suppress(NotFoundError):
+        try:
             ask((place.token, place.byte_offset))
             return None
+        except NotFoundError:
+            # A new server does not know that memory. Whether it knows the array shows when it is asked again.
+            pass
+        except BaseException:
+            if place.on_gpu:
+                _await_last_write(client, place)
+            raise
     return column_of(operator_name, ask(None), elements)
+
+
+def _await_last_write(client: _native.Client, place: Reference) -> None:
+    """Waits until the server no longer writes there for a call that has failed: the library that has this
+    memory of a GPU may soon give it to another array. Until then the server rejects a call that names the
+    place."""
+    import numpy
+
+    one, task = _native.View(numpy.zeros(1, "int64")), task_of("int64", ("sum",))
+    end_s = time.monotonic() + _WRITES_AT_MOST_S
+    while (left_s := end_s - time.monotonic()) > 0:
+        try:
+            client.reduce_segments(one, [0], 1, 1, (place.token, place.byte_offset), task,
+                                   settings_of({"timeout": left_s}).native(), None, None)
+            return
+        except ResourceExhaustedError:
+            continue  # it has waited for as long as the server asked for
+        except WarpfoldError:
+            return  # the server has ended, or its device is lost: nothing writes
 
 
 def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.Client,

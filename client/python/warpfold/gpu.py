@@ -45,21 +45,18 @@ def place_of(array: Any) -> Place | None:
 
 def target_of(array: Any) -> Place | None:
     """As place_of, for an array to write to, which may be empty, or have memory that no other process can
-    open. None if it is not on a GPU. TypeError or ValueError if it cannot be written to."""
-    if not hasattr(array, "__dlpack__"):
-        if not hasattr(array, "__cuda_array_interface__"):
-            return None
-        is_fixed, place = array.__cuda_array_interface__["data"][1], _by_interface(array)
-    else:
-        view = exported(array)
-        if view.device not in (_CUDA, _CUDA_MANAGED):
-            return None
-        is_known = view.type in ELEMENT_TYPES and view.contiguous
-        # JAX promises that its arrays never change.
-        is_fixed = type(array).__module__.split(".")[0] in ("jax", "jaxlib")
-        place = Place(view.address, view.type, view.shape) if is_known else None
-    if is_fixed:
+    open. None if it does not say that it is on a GPU by "CUDA Array Interface": DLPack may hand out a copy.
+    TypeError or ValueError if it cannot be written to."""
+    try:
+        interface = getattr(array, "__cuda_array_interface__", None)
+    except Exception as error:  # whatever the library raises says why
+        raise TypeError(f"an array on a GPU that cannot be written to: {error}") from None
+    if interface is None:
+        return None
+    # JAX promises that its arrays never change, and does not say so here.
+    if interface["data"][1] or type(array).__module__.split(".")[0] in ("jax", "jaxlib"):
         raise ValueError("an array on a GPU that must not be written to: it is read-only")
+    place = _by_interface(array)
     if place is None:
         raise TypeError("an array on a GPU that cannot be written to: its elements must lie in row-major "
                         "order without gaps, and be of a type that can be reduced")

@@ -190,7 +190,7 @@ class Memory:
         if holder is None or holder[0]() is not array or holder[1] is not opened:
             self._hold(array, for_results, opened)
         return Reference(opened.registered.token, place.address - opened.begin, math.prod(place.shape),
-                         opened)
+                         opened, on_gpu=True)
 
     def _open_unless_refused(self, allocation: _Allocation, address: int, settings: Settings,
                              stop: Stop | None) -> _Opened | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warpfold import _native, gpu
-from warpfold.element_types import bfloat16, dtype_of
+from warpfold.element_types import dtype_of
 from warpfold.results import check_fits, dtype_of_column
 
 if TYPE_CHECKING:
@@ -67,19 +67,20 @@ class _HostOutput(Output):
         return self.array
 
 
+@dataclass(slots=True)
 class _GpuOutput(Output):
     """An array of any library on a GPU."""
 
+    where: gpu.Place
+
     def find_place(self, array: Any, view: _native.View | None, memory: MemoryOfCall) -> Reference | None:
-        place = gpu.place_of(self.array) if self.has_columns_type else None
-        if place is None or _may_overlap_on_gpu(place, array):
+        is_there = self.has_columns_type and 0 not in self.where.shape
+        if not is_there or _may_overlap_on_gpu(self.where, array):
             return None
-        return memory.place_on_gpu(self.array, place)
+        return memory.place_on_gpu(self.array, self.where)
 
     def filled(self, values: Any) -> Any:
-        place = gpu.target_of(self.array)
-        if place is not None:
-            gpu.write(place, self._checked(values).astype(self.dtype, casting="same_kind"))
+        gpu.write(self.where, self._checked(values).astype(self.dtype, casting="same_kind"))
         return self.array
 
 
@@ -138,14 +139,15 @@ def output_for(out: Any, shape: tuple[int, ...], operator: str, call: Call,
     kinds = _native.Client.column_kinds(call.task)
     own = dtype_of_column(operator, kinds[0], call.elements)
     result = own if answered is None else answered
-    dtype = out.dtype if target is None else bfloat16() if target.type == "bfloat16" \
-        else dtype_of(target.type)
+    dtype = out.dtype if target is None else dtype_of(target.type)
     if not numpy.can_cast(result, dtype, "same_kind"):
         raise TypeError(f"out cannot be an array of {dtype}: casting 'same_kind' does not convert "
                         f"{result} to that")
     is_alone = len(kinds) == 1 and result == own
-    kind = _HostOutput if target is None else _GpuOutput
-    return kind(out, dtype, operator, is_alone and _has_the_bytes_of(kinds[0], own, dtype))
+    has_columns_type = is_alone and _has_the_bytes_of(kinds[0], own, dtype)
+    if target is None:
+        return _HostOutput(out, dtype, operator, has_columns_type)
+    return _GpuOutput(out, dtype, operator, has_columns_type, target)
 
 
 def _has_the_bytes_of(kind: str, own: numpy.dtype[Any], out: numpy.dtype[Any]) -> bool:

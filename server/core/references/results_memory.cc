@@ -28,7 +28,7 @@ std::optional<ResultsMemory> ResultsMemory::Take(std::shared_ptr<const NamedMemo
 
 kernels::ResultColumns ResultsMemory::ColumnsOf(std::uint64_t first, std::uint64_t count) const {
   if (first > segment_count_ || count > segment_count_ - first) return {};
-  return {.values = values_ + first, .stride = segment_count_, .device = memory().device()};
+  return {.values = values_ + first, .stride = segment_count_, .device = device()};
 }
 
 absl::Status ResultsMemory::Write(std::uint64_t first, const kernels::SegmentsResult& result) const {
@@ -43,7 +43,7 @@ absl::Status ResultsMemory::Write(std::uint64_t first, const kernels::SegmentsRe
 }
 
 absl::Status ResultsMemory::Put(std::uint64_t* to, std::span<const std::uint64_t> values) const {
-  if (is_on_device()) {
+  if (device().has_value()) {
     const auto byte_offset = static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(to) - memory().data());
     return memory().Write(byte_offset, std::as_bytes(values));
   }

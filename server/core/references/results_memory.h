@@ -33,8 +33,8 @@ class ResultsMemory {
   std::shared_ptr<const void> owner() const { return place_; }
   // Whether slots may write there themselves.
   bool device_may_write() const { return memory().is_registered(); }
-  // Whether it is a device's, which the host does not access.
-  bool is_on_device() const { return memory().device().has_value(); }
+  // The device that has it, which the host does not access; none if the host has it.
+  std::optional<int> device() const { return memory().device(); }
   // Where the columns of `count` segments from `first` on lie; nowhere if there are no such segments.
   kernels::ResultColumns ColumnsOf(std::uint64_t first, std::uint64_t count) const;
 

@@ -67,7 +67,7 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
   if (cursor_.length().has_value()) {
     const std::uint64_t left = (options_.element_count - next_element_) / *cursor_.length();
     segments = std::min({left, most_segments, most_elements / *cursor_.length()});
-    if (!from.memory->host_can_read()) segments = std::min(segments, SegmentsOfStart());
+    if (!from.memory->host_can_read()) segments = std::min(segments, SegmentsOfStart(*from.memory));
     elements = segments * *cursor_.length();
   } else {
     while (cursor_.HasNext() && segments < most_segments &&
@@ -92,12 +92,12 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
       {.memory = options_.memory, .poll = is_fetched ? absl::ZeroDuration() : PollForMemory(array_bytes)});
 }
 
-std::uint64_t MemorySegmentReducer::SegmentsOfStart() const {
+std::uint64_t MemorySegmentReducer::SegmentsOfStart(const kernels::Memory& from) const {
   const std::uint64_t all = options_.element_count / *cursor_.length();
   const std::uint64_t fewest = std::max<std::uint64_t>(kMinResultBytes / row_bytes(), 1);
   std::uint64_t starts = kStartsOfManyResults;
-  if (stays_on_device()) {
-    starts = 1;
+  if (device_of_results().has_value() && device_of_results() == from.device()) {
+    starts = 1;  // no results are copied
   } else if (goes_to_memory()) {
     starts = std::max(starts, options_.element_count * reduction().element_bytes() / kBytesOfStart);
   }

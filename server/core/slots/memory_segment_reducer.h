@@ -47,7 +47,7 @@ class MemorySegmentReducer : public SegmentReducer {
   absl::Status StartLong();
   // The maximum number of segments of one length for one start. If there are many results, they come from
   // several starts.
-  std::uint64_t SegmentsOfStart() const;
+  std::uint64_t SegmentsOfStart(const kernels::Memory& from) const;
   std::uint64_t NextByte() const;
 
   Options options_;

@@ -138,7 +138,7 @@ void SegmentReducer::Take(Pending& pending, const kernels::SegmentsResult& resul
 void SegmentReducer::WriteToMemory(std::uint64_t first_segment, const kernels::SegmentsResult& result) {
   if (!goes_to_memory()) return;
   std::optional<DeviceCalls::Scope> call;
-  if (stays_on_device()) call.emplace(pool_.device_calls());
+  if (device_of_results().has_value()) call.emplace(pool_.device_calls());
   status_.Update(memory_->Write(first_segment, result));
 }
 

@@ -118,8 +118,8 @@ class SegmentReducer : protected SlotPool::Holder {
   // Whether they go to the client's memory instead of into messages, and whether slots may write them there.
   bool goes_to_memory() const { return memory_.has_value(); }
   bool slots_write_memory() const { return goes_to_memory() && memory_->device_may_write(); }
-  // Whether that memory is a device's, so that no results cross the bus.
-  bool stays_on_device() const { return goes_to_memory() && memory_->is_on_device(); }
+  // The device that has that memory; none if the host has it, or results are sent.
+  std::optional<int> device_of_results() const { return goes_to_memory() ? memory_->device() : std::nullopt; }
 
   SlotPool& pool_;
   const Clock& clock_;
