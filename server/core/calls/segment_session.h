@@ -58,6 +58,8 @@ class SegmentSession : public ArraySession {
   std::uint64_t MostElements() const;
 
   absl::Status CheckCut() const;
+  // Whether `count` elements, of which the header speaks, are whole segments of `length`.
+  absl::Status CheckProduct(std::uint64_t count, std::uint64_t length) const;
   absl::Status BeginChunks();
   absl::Status BeginElsewhere();
   // Where results go, if not into messages.
