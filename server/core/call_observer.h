@@ -48,6 +48,7 @@ struct CallRecord {
   absl::Duration took;
   // Known for a call that reduces or merges, once its header, or its spec, has been accepted.
   std::optional<kernels::ReductionPlan> reduction;
+  std::optional<kernels::ElementType> put_type;  // of the array of a PutArray, once it has been accepted
   std::optional<StageTimes> stages;
 };
 

@@ -44,6 +44,7 @@ absl::Status PutSession::Begin() {
   const absl::StatusOr<ElementLayout> layout =
       LayoutFromProto(header_.element_type(), header_.has_matrix_shape() ? &header_.matrix_shape() : nullptr);
   if (!layout.ok()) return layout.status();
+  type_ = layout->type;
   const std::uint64_t element_bytes = ElementTypeBytes(layout->type) * std::uint64_t{layout->shape.entries()};
   const std::uint64_t max_bytes = service_.limits.max_stream_bytes;
   if (header_.element_count() > max_bytes / element_bytes) return ArrayTooLarge(max_bytes);
@@ -76,6 +77,11 @@ absl::StatusOr<std::string> PutSession::Response() {
   if (!info.ok()) return info.status();
   *response.mutable_array() = ToProto(*info);
   return response.SerializeAsString();
+}
+
+void PutSession::Describe(CallRecord* record) const {
+  ArraySession::Describe(record);
+  record->put_type = type_;
 }
 
 void PutSession::OnNotDelivered() {
