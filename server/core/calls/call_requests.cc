@@ -68,7 +68,8 @@ void Call::TakeRequest(Message message) {
 void Call::AnswerList(const Message& message) {
   v1::ListArraysRequest request;
   if (absl::Status status = ParseSmall(message.slices, &request); !status.ok()) return Answer(status);
-  Answer(absl::OkStatus(), ListArrays(shard_.service(), request).SerializeAsString());
+  const absl::StatusOr<v1::ListArraysResponse> response = ListArrays(shard_.service(), request);
+  Answer(response.status(), response.ok() ? response->SerializeAsString() : "");
 }
 
 void Call::AnswerGet(const Message& message) {

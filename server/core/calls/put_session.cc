@@ -106,7 +106,8 @@ absl::StatusOr<v1::GetArrayResponse> GetArray(const Service& service, const v1::
   return response;
 }
 
-v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest& request) {
+absl::StatusOr<v1::ListArraysResponse> ListArrays(Service& service, const v1::ListArraysRequest& request) {
+  if (absl::Status status = CheckText("owner", request.owner()); !status.ok()) return status;
   v1::ListArraysResponse response;
   for (const ResidentArrays::Info& info : service.residents.List(request.owner(), service.clock())) {
     *response.add_arrays() = ToProto(info);

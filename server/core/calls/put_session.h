@@ -58,7 +58,7 @@ class PutSession : public ArraySession {
 
 // These functions implement the methods of the same names.
 absl::StatusOr<v1::GetArrayResponse> GetArray(const Service& service, const v1::GetArrayRequest& request);
-v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest& request);
+absl::StatusOr<v1::ListArraysResponse> ListArrays(Service& service, const v1::ListArraysRequest& request);
 absl::Status DeleteArray(Service& service, const v1::DeleteArrayRequest& request);
 
 }  // namespace warpfold::server
