@@ -18,11 +18,11 @@ std::vector<std::string> AllOperators() {
   const auto names = kernels::OperatorNames();
   return {names.begin(), names.end()};
 }
-// The reasons in the API's .proto files, and the codes of calls that end without ErrorInfo: calls that their
-// clients cancel, and probes of services that do not exist.
+// The reasons in the API's .proto files, and the code of calls that end without ErrorInfo: those that their
+// clients cancel.
 std::vector<std::string> Reasons() {
   std::vector<std::string> reasons(std::begin(reason::kOfCalls), std::end(reason::kOfCalls));
-  reasons.insert(reasons.end(), {"CANCELLED", "NOT_FOUND"});
+  reasons.emplace_back("CANCELLED");
   return reasons;
 }
 

@@ -10,6 +10,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/string_view.h"
 #include "grpc/health/v1/health.pb.h"
+#include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/core/bad_request.h"
 #include "server/core/calls/array_session.h"
 #include "server/core/calls/call.h"
@@ -116,7 +118,10 @@ void Call::AnswerHealth(Message message) {
     asked_ = true;
     return Read();
   }
-  if (!knows_service_) return Answer(absl::NotFoundError("this server does not have the service"));
+  if (!knows_service_) {
+    return Answer(kernels::Error(absl::StatusCode::kNotFound, reason::kUnknownService,
+                                 "this server does not have the service", {{"field", "service"}}));
+  }
   const bool serving = shard_.service().is_serving();
   Answer(absl::OkStatus(), HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
 }
