@@ -31,7 +31,7 @@ struct LiveCall {
 // Where the time of a reduction went. They overlap: while bytes are received, others are reduced.
 struct StageTimes {
   absl::Duration queue;    // waiting for a slot
-  absl::Duration receive;  // from the header to the commit; zero if nothing is received
+  absl::Duration receive;  // from the header to the commit or the failure; zero if nothing is received
   absl::Duration copy;     // to the device
   absl::Duration kernel;   // reducing
 };

@@ -107,6 +107,7 @@ class LogTest(TestCase):
                 line = self.stopped(end, flag)
                 self.assertIn(line["status"], statuses)
                 self.assertEqual((line["bytes"], line["request_id"]), (1000, "stopped"))
+                self.assertTrue(0 < line["receive_ms"] <= line["duration_ms"], line)
                 self.assertRegex(line["peer"], r"^ipv4:127\.0\.0\.1:\d+$")
                 self.assertEqual((line["operators"], line["type"]), (["sum"], "int8"))
 

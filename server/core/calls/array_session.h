@@ -68,8 +68,8 @@ class ArraySession {
   std::uint64_t held_bytes() const { return sink_ != nullptr ? sink_->held_bytes() : 0; }
 
   virtual const std::string& request_id() const = 0;
-  // For logs and metrics: what is known about the array and its reduction.
-  virtual void Describe(CallRecord* record) const {
+  // For logs and metrics: what is known about the array and its reduction at the end of the call.
+  virtual void Describe(absl::Time /*end*/, CallRecord* record) const {
     record->request_id = request_id();
     record->bytes = array_bytes();
   }

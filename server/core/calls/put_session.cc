@@ -79,8 +79,8 @@ absl::StatusOr<std::string> PutSession::Response() {
   return response.SerializeAsString();
 }
 
-void PutSession::Describe(CallRecord* record) const {
-  ArraySession::Describe(record);
+void PutSession::Describe(absl::Time end, CallRecord* record) const {
+  ArraySession::Describe(end, record);
   record->put_type = type_;
 }
 

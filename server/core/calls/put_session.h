@@ -34,7 +34,7 @@ class PutSession : public ArraySession {
   // Nobody knows its token.
   void OnNotDelivered() override;
 
-  void Describe(CallRecord* record) const override;
+  void Describe(absl::Time end, CallRecord* record) const override;
   const std::string& request_id() const override { return header_.request_id(); }
   std::uint64_t reserved_bytes() const override { return array_ != nullptr ? array_->byte_count() : 0; }
 

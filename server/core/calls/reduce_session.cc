@@ -45,6 +45,7 @@ absl::StatusOr<ReduceSession::StreamMessage> ReduceSession::Parse(ByteSlices mes
 }
 
 absl::StatusOr<ReduceSession::Need> ReduceSession::OnArray(Message message, PlanCache& plans) {
+  receive_ = absl::ZeroDuration();  // nothing follows
   std::optional<PlainArray> plain = ReadPlainArray(message.slices);
   const kernels::ReductionPlan* const known = plain.has_value() ? plans.Find(plain->spec) : nullptr;
   if (known != nullptr) {
@@ -129,6 +130,7 @@ absl::Status ReduceSession::BeginChunks(const kernels::ReductionPlan& reduction)
 }
 
 absl::Status ReduceSession::BeginElsewhere(const kernels::ReductionPlan& reduction) {
+  receive_ = absl::ZeroDuration();  // nothing follows
   if (absl::Status status = CheckNoStream(header_.has_expected_element_count(), header_.with_crc32c());
       !status.ok())
     return status;
@@ -161,13 +163,15 @@ std::uint64_t ReduceSession::array_bytes() const {
   return header_.reference().element_count() * reducer_->state().reduction().element_bytes();
 }
 
-void ReduceSession::Describe(CallRecord* record) const {
-  ArraySession::Describe(record);
+void ReduceSession::Describe(absl::Time end, CallRecord* record) const {
+  ArraySession::Describe(end, record);
   if (reducer_ == nullptr) return;
   record->reduction = reducer_->state().reduction();
   const ReducerTimings timings = reducer_->timings();
-  record->stages = {
-      .queue = timings.queue, .receive = receive_, .copy = timings.copy, .kernel = timings.kernel};
+  record->stages = {.queue = timings.queue,
+                    .receive = receive_.value_or(end - begin_),
+                    .copy = timings.copy,
+                    .kernel = timings.kernel};
 }
 
 std::uint64_t ReduceSession::CrossoverBytes(const kernels::ReductionPlan& reduction) const {
@@ -225,7 +229,7 @@ absl::Status ReduceSession::FillResult(v1::Reduction* result) const {
   const ReducerTimings timings = reducer_->timings();
   v1::ServerTimings& out = *result->mutable_timings();
   out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue));
-  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_));
+  out.set_receive_ns(absl::ToInt64Nanoseconds(*receive_));
   out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
   out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
   return absl::OkStatus();

@@ -164,6 +164,7 @@ absl::Status SegmentSession::BeginChunks() {
 }
 
 absl::Status SegmentSession::BeginElsewhere() {
+  receive_ = absl::ZeroDuration();  // no elements follow
   absl::Status status = CheckNoStream(header_.has_expected_element_count(), header_.with_crc32c());
   if (!status.ok()) return status;
   const v1::ArrayReference& reference = header_.reference();
@@ -286,13 +287,15 @@ std::uint64_t SegmentSession::array_bytes() const {
   return header_.reference().element_count() * reduction_->element_bytes();
 }
 
-void SegmentSession::Describe(CallRecord* record) const {
-  ArraySession::Describe(record);
+void SegmentSession::Describe(absl::Time end, CallRecord* record) const {
+  ArraySession::Describe(end, record);
   if (reducer_ == nullptr) return;
   record->reduction = reduction_;
   const ReducerTimings timings = reducer_->timings();
-  record->stages = {
-      .queue = timings.queue, .receive = receive_, .copy = timings.copy, .kernel = timings.kernel};
+  record->stages = {.queue = timings.queue,
+                    .receive = receive_.value_or(end - begin_),
+                    .copy = timings.copy,
+                    .kernel = timings.kernel};
 }
 
 absl::StatusOr<std::string> SegmentSession::Response() {
@@ -306,7 +309,7 @@ absl::StatusOr<std::string> SegmentSession::Response() {
   const ReducerTimings timings = reducer_->timings();
   v1::ServerTimings& out = *summary.mutable_timings();
   out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue));
-  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_));
+  out.set_receive_ns(absl::ToInt64Nanoseconds(*receive_));
   out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
   out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
   return response.SerializeAsString();

@@ -390,5 +390,48 @@ TEST_F(SessionTest, TimingsOfThePhases) {
   EXPECT_EQ(timings.kernel_ns(), 2 * static_cast<std::uint64_t>(backend_.behaviour.starts));
 }
 
+// The log of a call that failed says how long its array had been coming.
+TEST_F(SessionTest, AnArrayThatIsNotCommittedComesUntilTheEnd) {
+  SessionDriver driver(service_, pool_);
+  const auto receive = [&] {
+    CallRecord record;
+    driver.session().Describe(now_, &record);
+    return record.stages->receive;
+  };
+  driver.OnMessage(MessageOf(Header({v1::OPERATOR_SUM})));
+  now_ += absl::Seconds(2);
+  driver.OnMessage(MessageOf(Chunk(Ascending(1000))));
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(receive(), absl::Seconds(3));
+  driver.OnMessage(MessageOf(Commit(1000, 4000)));
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(receive(), absl::Seconds(3)) << "all has come";
+  driver.OnEnd();
+}
+
+TEST_F(ReferenceTest, NothingIsReceivedOfAnArrayThatIsThere) {
+  SessionDriver driver(service_, pool_);
+  driver.OnMessage(MessageOf(HeaderOfReference(50'000, 0)));
+  now_ += absl::Seconds(1);
+  CallRecord record;
+  driver.session().Describe(now_, &record);
+  EXPECT_EQ(record.stages->receive, absl::ZeroDuration());
+  driver.session().Release();
+}
+
+TEST_F(SessionTest, NothingFollowsAnArrayInOneMessage) {
+  v1::ReduceArrayRequest request;
+  *request.mutable_spec() = Header({v1::OPERATOR_SUM}).header().spec();
+  request.set_data("abcdef");
+  PlanCache plans;
+  SessionDriver driver(service_, pool_);
+  driver.OnArray(MessageOf(request), plans);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(kernels::ErrorReason(driver.result().status()), "BAD_MESSAGE");
+  CallRecord record;
+  driver.session().Describe(now_, &record);
+  EXPECT_EQ(record.stages->receive, absl::ZeroDuration());
+}
+
 }  // namespace
 }  // namespace warpfold::server
