@@ -46,8 +46,8 @@ LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
     add_text("type", TypeName(*call.put_type));
   }
   if (call.stages.has_value()) {
-    const auto add_time = [&fields](const char* name, absl::Duration time) {
-      fields.emplace_back(name, absl::ToDoubleMilliseconds(time));
+    const auto add_time = [&fields](const char* name, std::optional<absl::Duration> time) {
+      fields.emplace_back(name, absl::ToDoubleMilliseconds(time.value_or(absl::ZeroDuration())));
     };
     add_time("queue_ms", call.stages->queue);
     add_time("receive_ms", call.stages->receive);

@@ -67,12 +67,12 @@ class ReduceSession : public ArraySession {
   const Service& service_;
   const PartySlots slots_;
   const std::function<void()> listener_;
-  v1::ReduceHeader parsed_header_;         // by Parse
-  v1::ReduceHeader header_;                // of the array
-  std::unique_ptr<SlotReducer> reducer_;   // once there is a header
-  std::uint64_t whole_bytes_ = 0;          // of an array that one message has
-  absl::Time begin_;                       // of the array
-  std::optional<absl::Duration> receive_;  // once everything has come
+  v1::ReduceHeader parsed_header_;            // by Parse
+  v1::ReduceHeader header_;                   // of the array
+  std::unique_ptr<SlotReducer> reducer_;      // once there is a header
+  std::optional<std::uint64_t> whole_bytes_;  // of an array that one message has
+  absl::Time begin_;                          // of the array
+  std::optional<absl::Duration> receive_;     // once there is a commit
 };
 
 // A call of ReduceArray: one message with everything that a stream of Reduce has.

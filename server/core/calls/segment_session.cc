@@ -164,7 +164,6 @@ absl::Status SegmentSession::BeginChunks() {
 }
 
 absl::Status SegmentSession::BeginElsewhere() {
-  receive_ = absl::ZeroDuration();  // no elements follow
   absl::Status status = CheckNoStream(header_.has_expected_element_count(), header_.with_crc32c());
   if (!status.ok()) return status;
   const v1::ArrayReference& reference = header_.reference();
@@ -291,11 +290,9 @@ void SegmentSession::Describe(absl::Time end, CallRecord* record) const {
   ArraySession::Describe(end, record);
   if (reducer_ == nullptr) return;
   record->reduction = reduction_;
-  const ReducerTimings timings = reducer_->timings();
-  record->stages = {.queue = timings.queue,
-                    .receive = receive_.value_or(end - begin_),
-                    .copy = timings.copy,
-                    .kernel = timings.kernel};
+  const bool is_received = incoming_.has_value();
+  record->stages = StagesOf(reducer_->timings(),
+                            is_received ? std::optional(receive_.value_or(end - begin_)) : std::nullopt);
 }
 
 absl::StatusOr<std::string> SegmentSession::Response() {
@@ -308,8 +305,8 @@ absl::StatusOr<std::string> SegmentSession::Response() {
   summary.set_device(service_.backend.device());
   const ReducerTimings timings = reducer_->timings();
   v1::ServerTimings& out = *summary.mutable_timings();
-  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue));
-  out.set_receive_ns(absl::ToInt64Nanoseconds(*receive_));
+  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue.value_or(absl::ZeroDuration())));
+  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_.value_or(absl::ZeroDuration())));
   out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
   out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
   return response.SerializeAsString();

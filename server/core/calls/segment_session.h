@@ -83,7 +83,7 @@ class SegmentSession : public ArraySession {
   std::uint64_t announced_elements_ = 0;
   std::uint64_t length_bytes_ = 0;
   absl::Time begin_;                       // of the array
-  std::optional<absl::Duration> receive_;  // once everything has come
+  std::optional<absl::Duration> receive_;  // once there is a commit
 };
 
 }  // namespace warpfold::server

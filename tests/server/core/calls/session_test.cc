@@ -415,8 +415,25 @@ TEST_F(ReferenceTest, NothingIsReceivedOfAnArrayThatIsThere) {
   now_ += absl::Seconds(1);
   CallRecord record;
   driver.session().Describe(now_, &record);
-  EXPECT_EQ(record.stages->receive, absl::ZeroDuration());
+  EXPECT_EQ(record.stages->receive, std::nullopt);
   driver.session().Release();
+}
+
+// A slot that is free at once is one that was waited for, if only for no time.
+TEST_F(SessionTest, OnlyWhoNeedsASlotWaitsForOne) {
+  for (const bool needs_slot : {false, true}) {
+    service_.cpu_crossover_bytes = needs_slot ? 0 : 100'000;
+    SessionDriver driver(service_, pool_);
+    driver.OnMessage(MessageOf(Header({v1::OPERATOR_SUM})));
+    driver.OnMessage(MessageOf(Chunk(Ascending(16384))));
+    driver.OnMessage(MessageOf(Commit(16384, 65536)));
+    driver.OnEnd();
+    ASSERT_TRUE(driver.ended() && driver.result().ok());
+    EXPECT_EQ(backend_.behaviour.starts > 0, needs_slot);
+    CallRecord record;
+    driver.session().Describe(now_, &record);
+    EXPECT_EQ(record.stages->queue.has_value(), needs_slot);
+  }
 }
 
 TEST_F(SessionTest, NothingFollowsAnArrayInOneMessage) {
@@ -430,7 +447,7 @@ TEST_F(SessionTest, NothingFollowsAnArrayInOneMessage) {
   EXPECT_EQ(kernels::ErrorReason(driver.result().status()), "BAD_MESSAGE");
   CallRecord record;
   driver.session().Describe(now_, &record);
-  EXPECT_EQ(record.stages->receive, absl::ZeroDuration());
+  EXPECT_EQ(record.stages->receive, std::nullopt);
 }
 
 }  // namespace
