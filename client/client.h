@@ -33,11 +33,11 @@
 // server had accepted nothing of the array (no chunk was written, or the server said DRAINING) and the data
 // can be sent again: this holds for arrays in memory, generated arrays and calls without an array, and for a
 // Writer until it is open. A share of an array on several streams, a part of ReducePart and an array of at
-// most 64 KiB without a checksum are sent again even if they were accepted (docs/cpp.md has a table). A call
-// that a full server rejected (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS) is retried, too, but not before the time
-// that the server gives; it is retried until the deadline once a share of an array has been reduced, and
-// while another call of this client, except for Writers, sends that server an array, unless max_attempts is
-// 1. A share that was rejected beside another one on its connection is sent again when the other one has
+// most 64 KiB, unless it is to be kept, are sent again even if they were accepted (docs/cpp.md has a table).
+// A call that a full server rejected (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS) is retried, too, but not before
+// the time that the server gives; it is retried until the deadline once a share of an array has been reduced,
+// and while another call of this client, except for Writers, sends that server an array, unless max_attempts
+// is 1. A share that was rejected beside another one on its connection is sent again when the other one has
 // finished, and from then on each share of the array waits for the one before it. No pause goes beyond the
 // deadline: the call then returns the last failure. The next call makes a broken connection again.
 //

@@ -18,6 +18,7 @@ inline constexpr char kBadLengths[] = "BAD_LENGTHS";
 inline constexpr char kTooManyLengths[] = "TOO_MANY_LENGTHS";
 inline constexpr char kOverflow[] = "OVERFLOW";
 inline constexpr char kUnknownMemory[] = "UNKNOWN_MEMORY";
+inline constexpr char kUnknownService[] = "UNKNOWN_SERVICE";
 inline constexpr char kNoCommit[] = "NO_COMMIT";
 inline constexpr char kCountMismatch[] = "COUNT_MISMATCH";
 inline constexpr char kChecksumMismatch[] = "CHECKSUM_MISMATCH";
@@ -41,37 +42,13 @@ inline constexpr char kNoResidentArrays[] = "NO_RESIDENT_ARRAYS";
 inline constexpr char kLaunchRefused[] = "LAUNCH_REFUSED";
 // All of these.
 inline constexpr const char* kOfCalls[] = {
-    kBadMessage,
-    kBadOrder,
-    kBadHeader,
-    kUnsupportedType,
-    kEmptyArray,
-    kBadState,
-    kBadLengths,
-    kTooManyLengths,
-    kOverflow,
-    kUnknownMemory,
-    kNoCommit,
-    kCountMismatch,
-    kChecksumMismatch,
-    kTooManyReductions,
-    kTooManyCalls,
-    kArrayTooLarge,
-    kResidentFull,
-    kOwnerQuota,
-    kMessageTooLarge,
-    kDeadline,
-    kIdle,
-    kRate,
-    kDuration,
-    kNotAllowed,
-    kDraining,
-    kDeviceLost,
-    kUnknownMethod,
-    kUnknownOperator,
-    kUnsupportedAlgorithm,
-    kNoResidentArrays,
-    kLaunchRefused,
+    kBadMessage,       kBadOrder,      kBadHeader,      kUnsupportedType,  kEmptyArray,
+    kBadState,         kBadLengths,    kTooManyLengths, kOverflow,         kUnknownMemory,
+    kUnknownService,   kNoCommit,      kCountMismatch,  kChecksumMismatch, kTooManyReductions,
+    kTooManyCalls,     kArrayTooLarge, kResidentFull,   kOwnerQuota,       kMessageTooLarge,
+    kDeadline,         kIdle,          kRate,           kDuration,         kNotAllowed,
+    kDraining,         kDeviceLost,    kUnknownMethod,  kUnknownOperator,  kUnsupportedAlgorithm,
+    kNoResidentArrays, kLaunchRefused,
 };
 
 // Of the memory socket alone.

@@ -104,14 +104,19 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
   return reduction;
 }
 
+bool IsSmall(const ReduceJob& job) { return job.element_count * job.element_bytes <= kSmallArrayBytes; }
+
 absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job) {
-  const bool small = job.element_count * job.element_bytes <= kSmallArrayBytes && !job.options.checksum;
+  const bool is_small = IsSmall(job);
   RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline,
                   InterruptsOf(job.options));
   return retry.Run([&](Attempt& attempt) {
-    return small ? SendSmall(job, retry.connection(), retry.interrupts())
-                 : SendStripe(job, {0, job.element_count}, false, retry.connection(), retry.interrupts(),
-                              &attempt.took_data);
+    if (is_small && !job.options.checksum) return SendSmall(job, retry.connection(), retry.interrupts());
+    bool took_data = false;
+    absl::StatusOr<v1::Reduction> reduction =
+        SendStripe(job, {0, job.element_count}, false, retry.connection(), retry.interrupts(), &took_data);
+    attempt.took_data = took_data && !is_small;
+    return reduction;
   });
 }
 

@@ -91,6 +91,11 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
                                          const Connection& connection, const Interrupts& interrupts,
                                          bool* took_data);
 
+// Whether the array is as small as those that ReduceArray sends. Such an array is sent again even if the
+// network has taken it: gRPC takes that much for a connection that turns out to be broken, and it costs a
+// server little.
+bool IsSmall(const ReduceJob& job);
+
 // The whole array on one stream.
 absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job);
 

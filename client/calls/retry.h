@@ -21,8 +21,8 @@ namespace warpfold {
 
 // What a failed attempt has done, and what depends on the call.
 struct Attempt {
-  // A part of an array may have reached the server. A retry would send all of it again, and so double the
-  // load on a server in trouble.
+  // A part of an array may have reached the server, and the array is not small. A retry would send all of it
+  // again, and so double the load on a server in trouble.
   bool took_data = false;
   // A part of the response has reached the caller, who must not get it twice.
   bool delivered = false;

@@ -317,7 +317,7 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
                                         : SendRagged(job, cut.lengths, stream));
   if (goes_on) stream.SendCommit(SegmentCount(job.element_count, cut));
   absl::StatusOr<SegmentSummary> summary = stream.Finish(absl::ZeroDuration());
-  attempt->took_data = stream.took_data();
+  attempt->took_data = stream.took_data() && !IsSmall(job);
   attempt->delivered = stream.delivered();
   return summary;
 }

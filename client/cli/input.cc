@@ -45,7 +45,7 @@ absl::StatusOr<std::optional<MatrixShape>> CheckNpy(const ReduceFlags& flags, El
   if (!matrix_shape.ok()) return matrix_shape.status();
   Spec spec = flags.spec;
   spec.matrix_shape = *matrix_shape;
-  const absl::Status whole = CheckWholeElements(data_bytes, ElementBytes(spec, type));
+  const absl::Status whole = CheckWholeElements(data_bytes, type, spec.matrix_shape);
   if (!whole.ok()) return whole;
   return matrix_shape;
 }
@@ -140,7 +140,7 @@ absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
 absl::StatusOr<OpenedFile> OpenRaw(const ReduceFlags& flags, FilePiece piece) {
   piece.data = piece.file.bytes();
   piece.byte_count = piece.data.size();
-  const absl::Status whole = CheckWholeElements(piece.byte_count, ElementBytes(flags.spec, *flags.type));
+  const absl::Status whole = CheckWholeElements(piece.byte_count, *flags.type, flags.spec.matrix_shape);
   if (!whole.ok()) return whole;
   return OpenedFile{*flags.type, flags.spec.matrix_shape, {}, std::move(piece)};
 }
@@ -238,10 +238,23 @@ absl::StatusOr<std::optional<MatrixShape>> MatrixShapeOf(const std::vector<std::
   return found;
 }
 
-absl::Status CheckWholeElements(std::uint64_t byte_count, std::uint64_t element_bytes) {
+absl::Status CheckWholeElements(std::uint64_t byte_count, ElementType type,
+                                const std::optional<MatrixShape>& matrix_shape) {
+  const std::uint64_t element_bytes = ElementBytes({.matrix_shape = matrix_shape}, type);
   if (byte_count % element_bytes == 0) return absl::OkStatus();
-  return Refuse(
-      absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes, " bytes"));
+  if (!matrix_shape.has_value()) {
+    return Refuse(
+        absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes, " bytes"));
+  }
+  // The server, which has the last word on this, is not asked about bytes that do not fit.
+  constexpr std::uint32_t kMostOfServers = 32;
+  if (std::max(matrix_shape->rows, matrix_shape->columns) > kMostOfServers) {
+    return Refuse(absl::StrCat(ShapeText(matrix_shape),
+                               " are larger than the 32x32 that servers accept, and ", byte_count,
+                               " bytes are not a whole number of them"));
+  }
+  return Refuse(absl::StrCat(byte_count, " bytes are not a whole number of ", ShapeText(matrix_shape), " of ",
+                             element_bytes, " bytes"));
 }
 
 std::optional<std::uint64_t> Input::byte_count() const {

@@ -79,7 +79,8 @@ absl::StatusOr<std::optional<MatrixShape>> MatrixShapeOf(const std::vector<std::
                                                          std::optional<MatrixShape> asked,
                                                          bool needs_matrices);
 
-// INVALID_ARGUMENT if `byte_count` bytes end inside an element.
-absl::Status CheckWholeElements(std::uint64_t byte_count, std::uint64_t element_bytes);
+// INVALID_ARGUMENT if `byte_count` bytes end inside an element, which is a matrix if `matrix_shape` is set.
+absl::Status CheckWholeElements(std::uint64_t byte_count, ElementType type,
+                                const std::optional<MatrixShape>& matrix_shape);
 
 }  // namespace warpfold::cli

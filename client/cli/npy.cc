@@ -36,9 +36,17 @@ constexpr std::array<DescrRow, 12> kDescrs = {{
     {"|b1", ElementType::kBool},
 }};
 
+// NumPy reads any byte order for a single byte, which has none.
+bool IsOf(absl::string_view descr, const DescrRow& row) {
+  constexpr absl::string_view kOrders = "<>=|";
+  if (descr == row.descr) return true;
+  return ElementTypeBytes(row.type) == 1 && !descr.empty() && absl::StrContains(kOrders, descr.front()) &&
+         descr.substr(1) == row.descr.substr(1);
+}
+
 absl::StatusOr<ElementType> TypeOf(absl::string_view descr) {
   for (const DescrRow& row : kDescrs) {
-    if (row.descr == descr) return row.type;
+    if (IsOf(descr, row)) return row.type;
   }
   if (absl::StartsWith(descr, ">")) {
     return Refuse(absl::StrCat("big-endian array (dtype '", descr, "'): little-endian only"));

@@ -30,7 +30,7 @@ Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input
   const absl::Time deadline = SteadyNow() + options.timeout;
   absl::StatusOr<Writer> writer = client.OpenWriter(spec, input.type, options);
   if (!writer.ok()) return {absl::OkStatus(), writer.status()};
-  StreamCheck check(std::get<StreamInput>(input.source), ElementBytes(spec, input.type));
+  StreamCheck check(std::get<StreamInput>(input.source), input.type, spec.matrix_shape);
   std::vector<std::byte> buffer(1 << 20);
   while (true) {
     if (!AwaitStandardInput(kTurn)) {

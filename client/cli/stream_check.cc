@@ -31,7 +31,7 @@ absl::Status StreamCheck::Add(std::span<const std::byte> bytes) {
 absl::Status StreamCheck::End() const {
   if (input_.byte_count.has_value()) return CheckNpyData(*input_.byte_count, byte_count_);
   if (IsZipWithoutMembers(std::as_bytes(std::span(start_)), byte_count_)) return Refuse(kArchiveInStream);
-  return CheckWholeElements(byte_count_, element_bytes_);
+  return CheckWholeElements(byte_count_, type_, matrix_shape_);
 }
 
 }  // namespace warpfold::cli

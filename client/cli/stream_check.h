@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,8 +16,8 @@ namespace warpfold::cli {
 
 class StreamCheck {
  public:
-  StreamCheck(const StreamInput& input, std::uint64_t element_bytes)
-      : input_(input), element_bytes_(element_bytes) {}
+  StreamCheck(const StreamInput& input, ElementType type, const std::optional<MatrixShape>& matrix_shape)
+      : input_(input), type_(type), matrix_shape_(matrix_shape) {}
 
   // The next bytes. INVALID_ARGUMENT if there are too many, or if they start an .npy file or an archive
   // that was announced as raw elements.
@@ -27,7 +28,8 @@ class StreamCheck {
 
  private:
   const StreamInput input_;
-  const std::uint64_t element_bytes_;
+  const ElementType type_;
+  const std::optional<MatrixShape> matrix_shape_;
   std::uint64_t byte_count_ = 0;
   std::string start_;  // the first bytes, at most kZipHeaderBytes
 };

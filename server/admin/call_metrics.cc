@@ -18,11 +18,11 @@ std::vector<std::string> AllOperators() {
   const auto names = kernels::OperatorNames();
   return {names.begin(), names.end()};
 }
-// The reasons in the API's .proto files, and the codes of calls that end without ErrorInfo: calls that their
-// clients cancel, and probes of services that do not exist.
+// The reasons in the API's .proto files, and the code of calls that end without ErrorInfo: those that their
+// clients cancel.
 std::vector<std::string> Reasons() {
   std::vector<std::string> reasons(std::begin(reason::kOfCalls), std::end(reason::kOfCalls));
-  reasons.insert(reasons.end(), {"CANCELLED", "NOT_FOUND"});
+  reasons.emplace_back("CANCELLED");
   return reasons;
 }
 
@@ -94,10 +94,13 @@ void CallMetrics::Add(const CallRecord& record) {
   }
   if (record.stages.has_value()) {
     const StageTimes& times = *record.stages;
-    const std::array<absl::Duration, kStages> stages = {times.queue, times.receive, times.copy, times.kernel};
+    const std::array<std::optional<absl::Duration>, kStages> stages = {times.queue, times.receive, times.copy,
+                                                                       times.kernel};
     // A call that failed has waited as well, often because of it; its other stages are not whole.
     const std::size_t whole = record.status.ok() ? kStages : 1;
-    for (std::size_t i = 0; i < whole; ++i) stages_[i].Add(stages[i]);
+    for (std::size_t i = 0; i < whole; ++i) {
+      if (stages[i].has_value()) stages_[i].Add(*stages[i]);
+    }
   }
 }
 
@@ -138,10 +141,11 @@ void CallMetrics::Write(Exposition& out) const {
   for (std::size_t i = 0; i < rejections_.size(); ++i) {
     out.Sample({{"reason", reasons_[i]}}, rejections_[i].load(std::memory_order_relaxed));
   }
-  out.Family("warpfold_stage_duration_seconds", "histogram",
-             "Durations of a reduction's stages: waiting for a slot (queue); and, if it succeeded, from its "
-             "header to its commit (receive), copies to the device (copy) and reducing (kernel). Stages "
-             "overlap.");
+  out.Family(
+      "warpfold_stage_duration_seconds", "histogram",
+      "Durations of a reduction's stages, as far as they occurred: waiting for a slot (queue), even if "
+      "one was free; and, if it succeeded, from its header to its commit (receive), copies to the "
+      "device (copy) and reducing (kernel). Stages overlap.");
   constexpr std::array<const char*, kStages> kNames = {"queue", "receive", "copy", "kernel"};
   for (std::size_t i = 0; i < kStages; ++i) stages_[i].Write(out, {{"stage", kNames[i]}});
 }

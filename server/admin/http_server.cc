@@ -34,11 +34,25 @@ constexpr unsigned kHttp11 = 11;
 // The pause after an accept that failed because the system is short of something.
 constexpr auto kPause = std::chrono::milliseconds(100);
 
+// Whether "host[:port]" is an IP address or localhost. The name of a site whose page a browser shows is
+// neither, even if its owner has let it resolve to this address meanwhile (DNS rebinding).
+bool IsAddressOrLocalhost(std::string host) {
+  const bool in_brackets = host[0] == '[';
+  const std::size_t end = host.find(in_brackets ? ']' : ':');
+  if (in_brackets && end == std::string::npos) return false;
+  host = host.substr(in_brackets ? 1 : 0, in_brackets ? end - 1 : end);
+  if (beast::iequals(host, "localhost") || beast::iequals(host, "localhost.")) return true;
+  beast::error_code error;
+  asio::ip::make_address(host, error);
+  return !error;
+}
+
 }  // namespace
 
 class HttpServer::Impl {
  public:
-  Impl(Listener listener, Handler handler) : listener_(std::move(listener)), handler_(std::move(handler)) {
+  Impl(Listener listener, Handler handler)
+      : listener_(std::move(listener)), is_local_(listener_.is_local()), handler_(std::move(handler)) {
     for (const int socket : listener_.sockets()) {
       // The acceptor closes its own.
       acceptors_.emplace_back(context_, Tcp::v4(), fcntl(socket, F_DUPFD_CLOEXEC, 0));
@@ -53,6 +67,10 @@ class HttpServer::Impl {
   }
 
   const Listener& listener() const { return listener_; }
+  // Other machines may know this one by any name, as probes and scrapes in a cluster do.
+  bool HasName(const std::string& host) const {
+    return !is_local_ || host.empty() || IsAddressOrLocalhost(host);
+  }
   HttpResponse Answer(const std::string& path) const { return handler_(path); }
   std::size_t& connections() { return connections_; }
   // Connections that wait for their client, the one that waits longest first.
@@ -62,6 +80,7 @@ class HttpServer::Impl {
   void Accept(Tcp::acceptor& acceptor);
 
   Listener listener_;
+  const bool is_local_;
   const Handler handler_;
   std::size_t connections_ = 0;
   std::list<Connection*> waiting_;
@@ -107,12 +126,19 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   void Answer(const Request& request) {
     is_head_ = request.method() == http::verb::head;
     std::string target(request.target());
-    // The absolute form, which proxies use: "http://host/path" (RFC 9112, 3.2.2).
-    if (const std::size_t host = target.find("://"); target[0] != '/' && host != std::string::npos)
-      target.erase(0, std::min(target.find('/', host + 3), target.size()));
+    std::string host(request[http::field::host]);
+    // The absolute form, which proxies use: "http://host/path". The header does not count (RFC 9112, 3.2.2).
+    if (const std::size_t scheme = target.find("://"); target[0] != '/' && scheme != std::string::npos) {
+      const std::size_t path = std::min(target.find('/', scheme + 3), target.size());
+      host = target.substr(scheme + 3, path - scheme - 3);
+      target.erase(0, path);
+    }
     HttpResponse answer = {.status = 405, .body = "only GET and HEAD are allowed\n"};
-    if (is_head_ || request.method() == http::verb::get)
+    if (!server_.HasName(host)) {
+      answer = {.status = 403, .body = "on a loopback address, Host must be an IP address or localhost\n"};
+    } else if (is_head_ || request.method() == http::verb::get) {
       answer = server_.Answer(target.substr(0, target.find('?')));
+    }
     Send(std::move(answer), request.version(), request.keep_alive());
   }
 

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A few pages over HTTP/1.1, for probes, scrapes and people: only GET and HEAD, one thread, and bounds on
-// connections, sizes and time. Boost.Beast implements the protocol.
+// connections, sizes and time. Boost.Beast implements the protocol. On a loopback address, requests whose
+// Host is neither an IP address nor localhost get 403, so that pages of other sites in a browser read
+// nothing.
 //
 // Threads: the constructor and the destructor from one thread.
 #pragma once

@@ -28,12 +28,13 @@ struct LiveCall {
   std::atomic<std::uint64_t> bytes = 0;  // of the array, so far
 };
 
-// Where the time of a reduction went. They overlap: while bytes are received, others are reduced.
+// Where the time of a reduction went; none for a stage that did not occur. They overlap: while bytes are
+// received, others are reduced.
 struct StageTimes {
-  absl::Duration queue;    // waiting for a slot
-  absl::Duration receive;  // from the header to the commit; zero if nothing is received
-  absl::Duration copy;     // to the device
-  absl::Duration kernel;   // reducing
+  std::optional<absl::Duration> queue = std::nullopt;    // waiting for a slot, even if there was one at once
+  std::optional<absl::Duration> receive = std::nullopt;  // from the header to the commit or the failure
+  std::optional<absl::Duration> copy = std::nullopt;     // to the device
+  std::optional<absl::Duration> kernel = std::nullopt;   // reducing
 };
 
 // A call that has been answered.
@@ -48,6 +49,7 @@ struct CallRecord {
   absl::Duration took;
   // Known for a call that reduces or merges, once its header, or its spec, has been accepted.
   std::optional<kernels::ReductionPlan> reduction;
+  std::optional<kernels::ElementType> put_type;  // of the array of a PutArray, once it has been accepted
   std::optional<StageTimes> stages;
 };
 

@@ -42,10 +42,12 @@ LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
   if (call.reduction.has_value()) {
     fields.emplace_back("operators", call.reduction->spec().operators);
     add_text("type", TypeName(call.reduction->spec().element_type));
+  } else if (call.put_type.has_value()) {
+    add_text("type", TypeName(*call.put_type));
   }
   if (call.stages.has_value()) {
-    const auto add_time = [&fields](const char* name, absl::Duration time) {
-      fields.emplace_back(name, absl::ToDoubleMilliseconds(time));
+    const auto add_time = [&fields](const char* name, std::optional<absl::Duration> time) {
+      fields.emplace_back(name, absl::ToDoubleMilliseconds(time.value_or(absl::ZeroDuration())));
     };
     add_time("queue_ms", call.stages->queue);
     add_time("receive_ms", call.stages->receive);

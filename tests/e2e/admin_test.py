@@ -87,12 +87,12 @@ class PagesTest(TestCase):
         with Server(_ADMIN, memory) as server:
             host, port = admin_of(server).rsplit(":", 1)
             with socket.create_connection((host, int(port)), timeout=5) as connection:
-                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 self.assertIn(b"ok", connection.recv(4096))
                 done = warpfold("bench", "--target", server.address, "--source=memory", memory,
                                 "--memory_bytes=4096", "--bytes=4096", "--duration=0.01", "--warm_up=0")
                 self.assertEqual(done.returncode, 0, done.stderr)
-                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 while connection.recv(4096):
                     pass
 

@@ -179,6 +179,8 @@ class NoServerTest(TestCase):
                 ("not a regular file", "--dtype", "int32", str(self.folder)),
                 ("raw elements need --dtype", raw),
                 ("not a whole number of elements", "--dtype", "int32", cut),
+                ("24 bytes are not a whole number of 5x1", "--dtype", "int32", "--matrix", "5x1", raw),
+                ("33x1 matrices are larger than the 32x32", "--dtype", "int32", "--matrix", "33x1", raw),
                 ("one stream", "--dtype", "int32", "--streams", "2", "-"),
                 ("--iota of int32", "--dtype", "int32", "--iota", str(2**31 + 1))):
             self.assert_refused(reason, *arguments)
@@ -254,6 +256,8 @@ class ClientProcessTest(TestCase):
         numpy.savez(empty)
         with Server() as server:
             for reason, data, *flags in (("not a whole number of elements", bytes(7), "--dtype", "int32"),
+                                         ("not a whole number of 2x2 matrices", bytes(24), "--dtype", "int32",
+                                          "--matrix", "2x2"),
                                          ("an .npy file", npy, "--dtype", "int32"),
                                          ("an archive", archive.getvalue(), "--dtype", "int32"),
                                          ("an archive", b"PK\3\4" + bytes(96)),

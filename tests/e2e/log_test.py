@@ -69,6 +69,17 @@ class LogTest(TestCase):
         fields = (set(done) | set(refused) | {"trace_id", "parent_span_id", "span_id", "tracestate"})
         self.assertEqual(fields - {"time", "level", "event"}, documented_fields())
 
+    def test_a_put_names_the_type_of_its_array(self):
+        with Server("--log_format=json", "--resident_bytes=1048576") as server:
+            for bytes_of_array in (4000, 4_000_000):
+                path = self.folder / "array"
+                path.write_bytes(bytes(bytes_of_array))
+                warpfold("put", "--target", server.address, "--dtype=float32", str(path))
+            self.assertEqual(server.stop(), 0)
+            kept, refused = calls(server.log(), "PutArray")
+        self.assertEqual((kept["status"], kept["type"]), ("OK", "float32"))
+        self.assertEqual((refused["reason"], refused["type"]), ("ARRAY_TOO_LARGE", "float32"))
+
     def stopped(self, end: Callable[[Server, subprocess.Popen], None], flag: str) -> dict:
         """The log's line for a call that `end` stops once the server has had 1,000 bytes of its array."""
         with Server("--log_format=json", "--admin_listen=127.0.0.1:0", flag) as server:
@@ -96,6 +107,7 @@ class LogTest(TestCase):
                 line = self.stopped(end, flag)
                 self.assertIn(line["status"], statuses)
                 self.assertEqual((line["bytes"], line["request_id"]), (1000, "stopped"))
+                self.assertTrue(0 < line["receive_ms"] <= line["duration_ms"], line)
                 self.assertRegex(line["peer"], r"^ipv4:127\.0\.0\.1:\d+$")
                 self.assertEqual((line["operators"], line["type"]), (["sum"], "int8"))
 

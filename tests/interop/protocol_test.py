@@ -279,7 +279,7 @@ class HealthTest(service.ServerTestCase):
             self.assertEqual(service.call(check, field(1, name) if name else b""), field(1, 1))
         with self.assertRaises(Failure) as raised:
             service.call(check, field(1, b"another.Service"))
-        self.assertEqual(raised.exception.code, "NOT_FOUND")
+        self.assertEqual((raised.exception.code, raised.exception.reason), ("NOT_FOUND", "UNKNOWN_SERVICE"))
 
 
 if __name__ == "__main__":

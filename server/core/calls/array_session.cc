@@ -30,6 +30,16 @@ absl::Status BadOrder(StreamState state) {
 
 }  // namespace
 
+StageTimes StagesOf(const ReducerTimings& timings, std::optional<absl::Duration> receive) {
+  const auto occurred = [](absl::Duration time) {
+    return time > absl::ZeroDuration() ? std::optional(time) : std::nullopt;
+  };
+  return {.queue = timings.queue,
+          .receive = receive,
+          .copy = occurred(timings.copy),
+          .kernel = occurred(timings.kernel)};
+}
+
 absl::Status CheckText(absl::string_view field, const std::string& text) {
   const bool printable =
       std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });

@@ -16,6 +16,7 @@
 #include "server/core/call_observer.h"
 #include "server/core/calls/incoming_array.h"
 #include "server/core/calls/protocol.h"
+#include "server/core/slots/slot_reducer.h"
 #include "server/core/wire/message.h"
 #include "server/core/wire/request_parser.h"
 #include "warpfold/v1/reduction.pb.h"
@@ -68,8 +69,8 @@ class ArraySession {
   std::uint64_t held_bytes() const { return sink_ != nullptr ? sink_->held_bytes() : 0; }
 
   virtual const std::string& request_id() const = 0;
-  // For logs and metrics: what is known about the array and its reduction.
-  virtual void Describe(CallRecord* record) const {
+  // For logs and metrics: what is known about the array and its reduction at the end of the call.
+  virtual void Describe(absl::Time /*end*/, CallRecord* record) const {
     record->request_id = request_id();
     record->bytes = array_bytes();
   }
@@ -141,6 +142,9 @@ ArraySession::StreamMessage ArraySession::ToStreamMessage(ParsedRequest<Header> 
   }
   return message;
 }
+
+// Stages of a reducer that took no time did not occur, except for the wait for a slot.
+StageTimes StagesOf(const ReducerTimings& timings, std::optional<absl::Duration> receive);
 
 // INVALID_ARGUMENT (BAD_HEADER) unless the field's text is at most 128 printable ASCII characters.
 absl::Status CheckText(absl::string_view field, const std::string& text);

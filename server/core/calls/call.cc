@@ -304,7 +304,7 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
     record.took = now - timer_.start();
     record.reduction = std::exchange(merged_, std::nullopt);
     record.request_id = std::exchange(merge_request_id_, {});
-    if (session_ != nullptr) session_->Describe(&record);
+    if (session_ != nullptr) session_->Describe(now, &record);
   }
   if (turns_.has_value()) {
     if (status.ok()) {

@@ -10,6 +10,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/string_view.h"
 #include "grpc/health/v1/health.pb.h"
+#include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/core/bad_request.h"
 #include "server/core/calls/array_session.h"
 #include "server/core/calls/call.h"
@@ -68,7 +70,8 @@ void Call::TakeRequest(Message message) {
 void Call::AnswerList(const Message& message) {
   v1::ListArraysRequest request;
   if (absl::Status status = ParseSmall(message.slices, &request); !status.ok()) return Answer(status);
-  Answer(absl::OkStatus(), ListArrays(shard_.service(), request).SerializeAsString());
+  const absl::StatusOr<v1::ListArraysResponse> response = ListArrays(shard_.service(), request);
+  Answer(response.status(), response.ok() ? response->SerializeAsString() : "");
 }
 
 void Call::AnswerGet(const Message& message) {
@@ -115,7 +118,10 @@ void Call::AnswerHealth(Message message) {
     asked_ = true;
     return Read();
   }
-  if (!knows_service_) return Answer(absl::NotFoundError("this server does not have the service"));
+  if (!knows_service_) {
+    return Answer(kernels::Error(absl::StatusCode::kNotFound, reason::kUnknownService,
+                                 "this server does not have the service", {{"field", "service"}}));
+  }
   const bool serving = shard_.service().is_serving();
   Answer(absl::OkStatus(), HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
 }

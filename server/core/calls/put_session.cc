@@ -44,6 +44,7 @@ absl::Status PutSession::Begin() {
   const absl::StatusOr<ElementLayout> layout =
       LayoutFromProto(header_.element_type(), header_.has_matrix_shape() ? &header_.matrix_shape() : nullptr);
   if (!layout.ok()) return layout.status();
+  type_ = layout->type;
   const std::uint64_t element_bytes = ElementTypeBytes(layout->type) * std::uint64_t{layout->shape.entries()};
   const std::uint64_t max_bytes = service_.limits.max_stream_bytes;
   if (header_.element_count() > max_bytes / element_bytes) return ArrayTooLarge(max_bytes);
@@ -78,6 +79,11 @@ absl::StatusOr<std::string> PutSession::Response() {
   return response.SerializeAsString();
 }
 
+void PutSession::Describe(absl::Time end, CallRecord* record) const {
+  ArraySession::Describe(end, record);
+  record->put_type = type_;
+}
+
 void PutSession::OnNotDelivered() {
   if (!token_.empty()) service_.residents.Delete(token_, service_.clock()).IgnoreError();
 }
@@ -100,7 +106,8 @@ absl::StatusOr<v1::GetArrayResponse> GetArray(const Service& service, const v1::
   return response;
 }
 
-v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest& request) {
+absl::StatusOr<v1::ListArraysResponse> ListArrays(Service& service, const v1::ListArraysRequest& request) {
+  if (absl::Status status = CheckText("owner", request.owner()); !status.ok()) return status;
   v1::ListArraysResponse response;
   for (const ResidentArrays::Info& info : service.residents.List(request.owner(), service.clock())) {
     *response.add_arrays() = ToProto(info);

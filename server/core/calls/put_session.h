@@ -34,6 +34,7 @@ class PutSession : public ArraySession {
   // Nobody knows its token.
   void OnNotDelivered() override;
 
+  void Describe(absl::Time end, CallRecord* record) const override;
   const std::string& request_id() const override { return header_.request_id(); }
   std::uint64_t reserved_bytes() const override { return array_ != nullptr ? array_->byte_count() : 0; }
 
@@ -47,8 +48,9 @@ class PutSession : public ArraySession {
   Service& service_;
   const PartySlots slots_;
   const std::function<void()> listener_;
-  v1::PutArrayHeader parsed_header_;  // by Parse
-  v1::PutArrayHeader header_;         // of the array
+  v1::PutArrayHeader parsed_header_;          // by Parse
+  v1::PutArrayHeader header_;                 // of the array
+  std::optional<kernels::ElementType> type_;  // once it has been accepted
   std::shared_ptr<const NamedMemory> array_;
   std::string token_;                  // once it is published
   std::optional<ArrayWriter> writer_;  // once there is a header
@@ -56,7 +58,7 @@ class PutSession : public ArraySession {
 
 // These functions implement the methods of the same names.
 absl::StatusOr<v1::GetArrayResponse> GetArray(const Service& service, const v1::GetArrayRequest& request);
-v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest& request);
+absl::StatusOr<v1::ListArraysResponse> ListArrays(Service& service, const v1::ListArraysRequest& request);
 absl::Status DeleteArray(Service& service, const v1::DeleteArrayRequest& request);
 
 }  // namespace warpfold::server

@@ -67,7 +67,7 @@ absl::StatusOr<ReduceSession::Need> ReduceSession::OnArray(Message message, Plan
 
 absl::StatusOr<ReduceSession::Need> ReduceSession::TakeArray(ParsedChunk data, Message message) {
   const std::uint64_t element_bytes = reducer_->state().reduction().element_bytes();
-  if (whole_bytes_ % element_bytes != 0) {
+  if (*whole_bytes_ % element_bytes != 0) {
     return kernels::Error(
         absl::StatusCode::kInvalidArgument, reason::kBadMessage,
         absl::StrCat("data must be a whole number of elements of ", element_bytes, " bytes"),
@@ -116,7 +116,7 @@ absl::Status ReduceSession::BeginChunks(const kernels::ReductionPlan& reduction)
       ArrayReducer::Options{.reduction = reduction,
                             .first_element = header_.first_element(),
                             .crossover_bytes = CrossoverBytes(reduction),
-                            .least_bytes = has_count ? count * element_bytes : whole_bytes_},
+                            .least_bytes = has_count ? count * element_bytes : whole_bytes_.value_or(0)},
       listener_);
   sink_ = reducer.get();
   incoming_.emplace(*reducer,
@@ -161,13 +161,13 @@ std::uint64_t ReduceSession::array_bytes() const {
   return header_.reference().element_count() * reducer_->state().reduction().element_bytes();
 }
 
-void ReduceSession::Describe(CallRecord* record) const {
-  ArraySession::Describe(record);
+void ReduceSession::Describe(absl::Time end, CallRecord* record) const {
+  ArraySession::Describe(end, record);
   if (reducer_ == nullptr) return;
   record->reduction = reducer_->state().reduction();
-  const ReducerTimings timings = reducer_->timings();
-  record->stages = {
-      .queue = timings.queue, .receive = receive_, .copy = timings.copy, .kernel = timings.kernel};
+  const bool is_received = incoming_.has_value() && !whole_bytes_.has_value();
+  record->stages = StagesOf(reducer_->timings(),
+                            is_received ? std::optional(receive_.value_or(end - begin_)) : std::nullopt);
 }
 
 std::uint64_t ReduceSession::CrossoverBytes(const kernels::ReductionPlan& reduction) const {
@@ -224,8 +224,8 @@ absl::Status ReduceSession::FillResult(v1::Reduction* result) const {
   result->set_device(service_.backend.device());
   const ReducerTimings timings = reducer_->timings();
   v1::ServerTimings& out = *result->mutable_timings();
-  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue));
-  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_));
+  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue.value_or(absl::ZeroDuration())));
+  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_.value_or(absl::ZeroDuration())));
   out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
   out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
   return absl::OkStatus();

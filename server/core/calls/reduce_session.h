@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -40,7 +41,7 @@ class ReduceSession : public ArraySession {
 
   bool returns_state() const override { return header_.return_state(); }
   const std::string& request_id() const override { return header_.request_id(); }
-  void Describe(CallRecord* record) const override;
+  void Describe(absl::Time end, CallRecord* record) const override;
   std::uint64_t array_bytes() const override;
 
  protected:
@@ -66,12 +67,12 @@ class ReduceSession : public ArraySession {
   const Service& service_;
   const PartySlots slots_;
   const std::function<void()> listener_;
-  v1::ReduceHeader parsed_header_;        // by Parse
-  v1::ReduceHeader header_;               // of the array
-  std::unique_ptr<SlotReducer> reducer_;  // once there is a header
-  std::uint64_t whole_bytes_ = 0;         // of an array that one message has
-  absl::Time begin_;
-  absl::Duration receive_;
+  v1::ReduceHeader parsed_header_;            // by Parse
+  v1::ReduceHeader header_;                   // of the array
+  std::unique_ptr<SlotReducer> reducer_;      // once there is a header
+  std::optional<std::uint64_t> whole_bytes_;  // of an array that one message has
+  absl::Time begin_;                          // of the array
+  std::optional<absl::Duration> receive_;     // once there is a commit
 };
 
 // A call of ReduceArray: one message with everything that a stream of Reduce has.

@@ -108,12 +108,23 @@ absl::Status SegmentSession::CheckCut() const {
     return BadHeader("segment_length", "is longer than any array",
                      kMaxArrayBytes / reduction_->element_bytes());
   }
-  if (has_count && count % length != 0) {
+  return has_count ? CheckProduct(count, length) : absl::OkStatus();
+}
+
+absl::Status SegmentSession::CheckProduct(std::uint64_t count, std::uint64_t length) const {
+  const char* const count_field = is_elsewhere() ? "reference.element_count" : "expected_element_count";
+  const std::uint64_t segments = header_.expected_segment_count();
+  const bool has_segments = header_.has_expected_segment_count();
+  if (count % length != 0) {
+    // If no length at all fits the two others, the number of elements is at fault.
+    if (has_segments && (segments == 0 || count % segments != 0)) {
+      return BadHeader(count_field, absl::StrCat("must be ", length, " x ", segments,
+                                                 ", the segment_length times the expected_segment_count"));
+    }
     return BadHeader("segment_length",
-                     absl::StrCat("does not divide the ", count, " elements that there are"));
+                     absl::StrCat("of ", length, " does not divide the ", count_field, " of ", count));
   }
-  if (has_count && header_.has_expected_segment_count() &&
-      count / length != header_.expected_segment_count()) {
+  if (has_segments && count / length != segments) {
     return BadHeader("expected_segment_count", absl::StrCat("must be ", count / length, ", or not set"));
   }
   return absl::OkStatus();
@@ -275,13 +286,13 @@ std::uint64_t SegmentSession::array_bytes() const {
   return header_.reference().element_count() * reduction_->element_bytes();
 }
 
-void SegmentSession::Describe(CallRecord* record) const {
-  ArraySession::Describe(record);
+void SegmentSession::Describe(absl::Time end, CallRecord* record) const {
+  ArraySession::Describe(end, record);
   if (reducer_ == nullptr) return;
   record->reduction = reduction_;
-  const ReducerTimings timings = reducer_->timings();
-  record->stages = {
-      .queue = timings.queue, .receive = receive_, .copy = timings.copy, .kernel = timings.kernel};
+  const bool is_received = incoming_.has_value();
+  record->stages = StagesOf(reducer_->timings(),
+                            is_received ? std::optional(receive_.value_or(end - begin_)) : std::nullopt);
 }
 
 absl::StatusOr<std::string> SegmentSession::Response() {
@@ -294,8 +305,8 @@ absl::StatusOr<std::string> SegmentSession::Response() {
   summary.set_device(service_.backend.device());
   const ReducerTimings timings = reducer_->timings();
   v1::ServerTimings& out = *summary.mutable_timings();
-  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue));
-  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_));
+  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue.value_or(absl::ZeroDuration())));
+  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_.value_or(absl::ZeroDuration())));
   out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
   out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
   return response.SerializeAsString();

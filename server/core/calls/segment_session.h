@@ -39,7 +39,7 @@ class SegmentSession : public ArraySession {
   void Release() override;
 
   const std::string& request_id() const override { return header_.request_id(); }
-  void Describe(CallRecord* record) const override;
+  void Describe(absl::Time end, CallRecord* record) const override;
   std::uint64_t array_bytes() const override;
   std::uint64_t progress_bytes() const override { return ArraySession::array_bytes() + length_bytes_; }
 
@@ -58,6 +58,8 @@ class SegmentSession : public ArraySession {
   std::uint64_t MostElements() const;
 
   absl::Status CheckCut() const;
+  // Whether `count` elements, of which the header speaks, are whole segments of `length`.
+  absl::Status CheckProduct(std::uint64_t count, std::uint64_t length) const;
   absl::Status BeginChunks();
   absl::Status BeginElsewhere();
   // Where results go, if not into messages.
@@ -80,8 +82,8 @@ class SegmentSession : public ArraySession {
   std::uint64_t announced_segments_ = 0;
   std::uint64_t announced_elements_ = 0;
   std::uint64_t length_bytes_ = 0;
-  absl::Time begin_;
-  absl::Duration receive_;
+  absl::Time begin_;                       // of the array
+  std::optional<absl::Duration> receive_;  // once there is a commit
 };
 
 }  // namespace warpfold::server

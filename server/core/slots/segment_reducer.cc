@@ -15,6 +15,10 @@ namespace {
 // one's results.
 constexpr std::ptrdiff_t kMaxLongs = 4;
 
+void AddTime(std::optional<absl::Duration> time, std::optional<absl::Duration>* sum) {
+  if (time.has_value()) *sum = sum->value_or(absl::ZeroDuration()) + *time;
+}
+
 }  // namespace
 
 SegmentReducer::SegmentReducer(const PartySlots& slots, const Clock& clock,
@@ -80,12 +84,12 @@ std::uint64_t SegmentReducer::MostSegments(std::uint64_t capacity) const {
 
 kernels::Slot* SegmentReducer::TakeSlot(std::optional<int> device) {
   if (!AwaitRoom()) return nullptr;
-  return taker_.Take(pool_, *this, device, clock_, &timings_.queue);
+  return taker_.Take(pool_, *this, device, clock_);
 }
 
 ReducerTimings SegmentReducer::timings() const {
   ReducerTimings timings = timings_;
-  timings.queue += taker_.Waiting(clock_);
+  AddTime(taker_.Waited(clock_), &timings.queue);
   return timings;
 }
 
@@ -182,7 +186,7 @@ void SegmentReducer::FinishLongs() {
 
 void SegmentReducer::FinishLong(Pending& pending) {
   const ReducerTimings timings = pending.reducer->timings();
-  timings_.queue += timings.queue;
+  AddTime(timings.queue, &timings_.queue);
   timings_.copy += timings.copy;
   timings_.kernel += timings.kernel;
   const kernels::SegmentRow row = results_.RowOf(pending.reducer->state());

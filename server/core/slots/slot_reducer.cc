@@ -22,28 +22,29 @@ void SlotReducer::Release() {
 }
 
 kernels::Slot* TimedTaker::Take(SlotPool& pool, SlotPool::Holder& holder, std::optional<int> device,
-                                const Clock& clock, absl::Duration* waited) {
+                                const Clock& clock) {
   kernels::Slot* const slot = pool.Take(holder, device);
+  if (!waited_.has_value()) waited_ = absl::ZeroDuration();
   if (slot == nullptr) {
     if (!waiting_since_.has_value()) waiting_since_ = clock();
   } else if (waiting_since_.has_value()) {
-    *waited += clock() - *std::exchange(waiting_since_, std::nullopt);
+    *waited_ += clock() - *std::exchange(waiting_since_, std::nullopt);
   }
   return slot;
 }
 
-absl::Duration TimedTaker::Waiting(const Clock& clock) const {
-  return waiting_since_.has_value() ? clock() - *waiting_since_ : absl::ZeroDuration();
+std::optional<absl::Duration> TimedTaker::Waited(const Clock& clock) const {
+  return waiting_since_.has_value() ? *waited_ + (clock() - *waiting_since_) : waited_;
 }
 
 ReducerTimings SlotReducer::timings() const {
   ReducerTimings timings = timings_;
-  timings.queue += taker_.Waiting(clock_);
+  timings.queue = taker_.Waited(clock_);
   return timings;
 }
 
 kernels::Slot* SlotReducer::TakeSlot(std::optional<int> device) {
-  return taker_.Take(pool_, *this, device, clock_, &timings_.queue);
+  return taker_.Take(pool_, *this, device, clock_);
 }
 
 absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,

@@ -24,21 +24,22 @@
 namespace warpfold::server {
 
 struct ReducerTimings {
-  absl::Duration queue;   // waiting for a slot
-  absl::Duration copy;    // to the device
-  absl::Duration kernel;  // reducing
+  std::optional<absl::Duration> queue;  // waiting for a slot; none if none was needed
+  absl::Duration copy;                  // to the device
+  absl::Duration kernel;                // reducing
 };
 
 // Takes slots for a holder, and measures the time from the first Take that gets none to the next that gets
 // one.
 class TimedTaker {
  public:
-  kernels::Slot* Take(SlotPool& pool, SlotPool::Holder& holder, std::optional<int> device, const Clock& clock,
-                      absl::Duration* waited);
-  // How long it has waited for a slot, if it is waiting for one.
-  absl::Duration Waiting(const Clock& clock) const;
+  kernels::Slot* Take(SlotPool& pool, SlotPool::Holder& holder, std::optional<int> device,
+                      const Clock& clock);
+  // How long it has waited for slots so far; none if it has never asked for one.
+  std::optional<absl::Duration> Waited(const Clock& clock) const;
 
  private:
+  std::optional<absl::Duration> waited_;  // for the slots that it has got
   std::optional<absl::Time> waiting_since_;
 };
 

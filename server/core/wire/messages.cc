@@ -121,6 +121,8 @@ absl::Status CheckAllKnown(const char* field, const google::protobuf::Message& m
 }  // namespace
 
 absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& spec) {
+  // Protobuf reads a spec that was left out as one without fields.
+  if (spec.ByteSizeLong() == 0) return BadHeader("spec", "is missing");
   if (absl::Status status = CheckAllKnown("spec", spec); !status.ok()) return status;
   kernels::ReductionSpec result;
   if (absl::Status status = AddOperators(spec, &result); !status.ok()) return status;

@@ -275,13 +275,16 @@ absl::Status ParseWhole(ByteSlices message, std::size_t most_fields, google::pro
   if (TotalBytes(message) > kMaxPayloadBytes + kMaxFramingBytes) return WholeTooLarge();
   const std::string flat = Flatten(message);
   const google::protobuf::Descriptor& type = *request->GetDescriptor();
+  const auto no_message = [&type] { return BadMessage(absl::StrCat("a message is not a ", type.name())); };
   // Each field has at least one byte.
-  const bool has_few_fields =
-      flat.size() <= most_fields || CountFields(flat, type, most_fields) <= most_fields;
-  if (!has_few_fields || !request->ParseFromString(flat)) {
-    return BadMessage(
-        absl::StrCat("a message is not a ", type.name(), ", or has more than ", most_fields, " fields"));
+  if (flat.size() > most_fields) {
+    const std::optional<std::size_t> fields = CountFields(flat, type, most_fields);
+    if (!fields.has_value()) return no_message();
+    if (*fields > most_fields) {
+      return BadMessage(absl::StrCat("a ", type.name(), " has more than ", most_fields, " fields"));
+    }
   }
+  if (!request->ParseFromString(flat)) return no_message();
   return absl::OkStatus();
 }
 

@@ -71,9 +71,10 @@ class Counter {
 
 }  // namespace
 
-std::size_t CountFields(absl::string_view bytes, const Descriptor& type, std::size_t limit) {
+std::optional<std::size_t> CountFields(absl::string_view bytes, const Descriptor& type, std::size_t limit) {
   Counter counter(limit);
-  return counter.Count(bytes, type) ? counter.count() : limit + 1;
+  const bool is_message = counter.Count(bytes, type) || counter.count() > limit;
+  return is_message ? std::optional(counter.count()) : std::nullopt;
 }
 
 }  // namespace warpfold::server

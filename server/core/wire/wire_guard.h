@@ -10,6 +10,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <cstddef>
+#include <optional>
 
 #include "absl/strings/string_view.h"
 
@@ -25,8 +26,9 @@ inline constexpr std::size_t kMaxFields = std::size_t{1} << 18;
 inline constexpr std::size_t kMaxStreamFields = 1024;
 
 // How many fields `bytes`, a serialized message of type `type`, contains, including known submessages; more
-// than `limit` if there are more, or if the bytes are not a message at all. Looks at each byte at most as
-// often as submessages are nested, and no further than the field that exceeds the limit.
-std::size_t CountFields(absl::string_view bytes, const google::protobuf::Descriptor& type, std::size_t limit);
+// than `limit` if there are more, and nothing if the bytes up to there are not a message. Looks at each byte
+// at most as often as submessages are nested, and no further than the field that exceeds the limit.
+std::optional<std::size_t> CountFields(absl::string_view bytes, const google::protobuf::Descriptor& type,
+                                       std::size_t limit);
 
 }  // namespace warpfold::server

@@ -55,6 +55,20 @@ TEST(NpyTest, ReadsAllTypes) {
   }
 }
 
+TEST(NpyTest, AByteHasNoOrder) {
+  for (const auto& [descr, type] : std::vector<std::pair<std::string, ElementType>>{
+           {"i1", ElementType::kInt8}, {"u1", ElementType::kUint8}, {"b1", ElementType::kBool}}) {
+    for (const char* order : {"|", "<", ">", "="}) {
+      const absl::StatusOr<NpyArray> array = Parse(File(1, Header(order + descr, "False", "(2,)"), 2));
+      ASSERT_TRUE(array.ok()) << array.status();
+      EXPECT_EQ(array->type, type);
+    }
+    for (const char* no_order : {"", "!", "<<"}) {
+      EXPECT_FALSE(Parse(File(1, Header(no_order + descr, "False", "(2,)"), 2)).ok()) << no_order;
+    }
+  }
+}
+
 TEST(NpyTest, ReadsShapesAtTheEdge) {
   EXPECT_TRUE(Parse(File(1, Header("<i4", "False", "()"), 4)).ok());
   EXPECT_TRUE(Parse(File(1, Header("<i4", "False", "(0,)"), 0)).ok());

@@ -51,8 +51,9 @@ std::string Exchange(const std::string& address, const std::string& request) {
   return answer;
 }
 
-std::string Get(const std::string& address, const std::string& path) {
-  return Exchange(address, absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+std::string Get(const std::string& address, const std::string& path, const std::string& host = "localhost") {
+  return Exchange(address,
+                  absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", host, "\r\nConnection: close\r\n\r\n"));
 }
 
 // Names and labels of all samples on a page.
@@ -327,8 +328,37 @@ TEST_F(AdminTest, ConnectionsBeyondTheLimitTakeThePlaceOfTheOldest) {
 
 TEST_F(AdminTest, ARequestMayNameTheServer) {
   Attach();
-  EXPECT_THAT(Get(admin_->address(), "http://host:1/healthz?x"), HasSubstr("200 OK"));
-  EXPECT_THAT(Get(admin_->address(), "http://host"), HasSubstr("404 Not Found"));
+  EXPECT_THAT(Get(admin_->address(), "http://127.0.0.1:1/healthz?x"), HasSubstr("200 OK"));
+  EXPECT_THAT(Get(admin_->address(), "http://localhost"), HasSubstr("404 Not Found"));
+}
+
+// The name of a page in a browser may come to resolve to 127.0.0.1, and the page may then read what is there.
+TEST_F(AdminTest, NoOtherSiteIsOnALoopbackAddress) {
+  Attach();
+  const std::string& address = admin_->address();
+  for (const std::string host : {"localhost", "LocalHost:9464", "localhost.:80", "127.0.0.1", "127.0.0.1:1",
+                                 "192.0.2.1:9464", "[::1]", "[2001:db8::1]:9464", ""}) {
+    EXPECT_THAT(Get(address, "/statusz", host), HasSubstr("200 OK")) << host;
+  }
+  for (const std::string host : {"example.com", "rebound.example.com:9464", "localhost.example.com",
+                                 "127.0.0.1.example.com", "x@127.0.0.1", "notlocalhost", "[::1", ":9464"}) {
+    for (const char* path : {"/statusz", "/metrics", "/healthz", "/", "/nothing", "http://localhost@x/"}) {
+      EXPECT_THAT(Get(address, path, host), HasSubstr("403 Forbidden")) << host;
+    }
+  }
+  EXPECT_THAT(Get(address, "http://example.com/statusz"), HasSubstr("403 Forbidden"))
+      << "the header does not count where the target names a host";
+}
+
+// Probes and scrapes from other machines may use any name of a service.
+TEST_F(AdminTest, OnOtherAddressesTheServerHasAnyName) {
+  for (const char* address : {"0.0.0.0:0", "127.0.0.1:0"}) {
+    const auto admin = Admin::Open(address);
+    ASSERT_TRUE(admin.ok()) << admin.status();
+    EXPECT_EQ((*admin)->is_local(), address[0] != '0');
+    EXPECT_THAT(Get((*admin)->address(), "/healthz", "warpfold.gpu.svc:9464"),
+                HasSubstr((*admin)->is_local() ? "403 Forbidden" : "200 OK"));
+  }
 }
 
 TEST(AdminOpenTest, NamesTheAddressThatIsInUse) {

@@ -49,6 +49,25 @@ TEST_F(ElsewhereTest, AnArrayThatDoesNotMatchItsHeaderIsNotKept) {
   ExpectUnharmed();
 }
 
+// A list for an owner that no array can have would be empty, as if the arrays were gone.
+TEST_F(ElsewhereTest, WhatIsNoOwnerForPutsIsNoneForLists) {
+  for (const std::string& owner : {std::string(128, 'x'), std::string(129, 'x'), std::string("two\nlines"),
+                                   std::string("\xc3\xa9"), std::string()}) {
+    v1::PutArrayRequest header = PutHeader(1);
+    header.mutable_header()->set_owner(owner);
+    const std::string of_put = Reason(Put({1}, header));
+    grpc::ClientContext context;
+    v1::ListArraysRequest request;
+    request.set_owner(owner);
+    v1::ListArraysResponse response;
+    const grpc::Status status = arrays_->ListArrays(&context, request, &response);
+    EXPECT_EQ(Reason(status), of_put) << owner;
+    EXPECT_EQ(response.arrays_size() > 0, of_put.empty()) << owner;
+    const bool is_owner = owner.empty() || owner == std::string(128, 'x');
+    EXPECT_EQ(of_put, is_owner ? "" : "BAD_HEADER") << owner;
+  }
+}
+
 TEST_F(ElsewhereTest, PutsThatBreakAreForgotten) {
   for (int i = 0; i < 20; ++i) {
     grpc::ClientContext context;

@@ -196,7 +196,9 @@ TEST_F(RpcTest, UnknownMethodsAndServices) {
   }
   RawCall check(channel_, "/grpc.health.v1.Health/Check");
   check.Write(HealthRequest("no.Such"));
-  EXPECT_EQ(check.Finish().error_code(), grpc::NOT_FOUND);
+  const grpc::Status unknown = check.Finish();
+  EXPECT_EQ(unknown.error_code(), grpc::NOT_FOUND) << "as the protocol of health checks has it";
+  EXPECT_EQ(Reason(unknown), "UNKNOWN_SERVICE");
   for (const char* service :
        {"", "warpfold.v1.ReductionService", "warpfold.v1.SegmentService", "warpfold.v1.ArrayService"}) {
     RawCall of_service(channel_, "/grpc.health.v1.Health/Check");

@@ -178,6 +178,49 @@ TEST_F(SegmentsTest, HeadersThatAreRefused) {
               header.mutable_reference()->set_element_count(1);
             }),
             "expected_segment_count");
+  // Where any length would leave elements over, their number is wrong; otherwise the length may be.
+  EXPECT_EQ(field_of([](auto& header) {
+              header.set_expected_element_count(10);
+              header.set_expected_segment_count(3);
+            }),
+            "expected_element_count");
+  EXPECT_EQ(field_of([](auto& header) {
+              header.mutable_reference()->set_element_count(10);
+              header.set_expected_segment_count(3);
+            }),
+            "reference.element_count");
+  EXPECT_EQ(field_of([](auto& header) {
+              header.set_expected_element_count(9);
+              header.set_expected_segment_count(0);
+            }),
+            "expected_segment_count");
+  EXPECT_EQ(field_of([](auto& header) {
+              header.set_expected_element_count(10);
+              header.set_expected_segment_count(0);
+            }),
+            "expected_element_count");
+  EXPECT_EQ(field_of([](auto& header) {
+              header.set_expected_element_count(10);
+              header.set_expected_segment_count(5);
+            }),
+            "segment_length");
+  EXPECT_EQ(field_of([](auto& header) { header.set_expected_element_count(10); }), "segment_length");
+}
+
+TEST_F(SegmentsTest, NumbersThatContradictEachOtherAreAllNamed) {
+  const SegmentedArray rows = Fixed(Array({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT32, {3, 3, 3}));
+  auto requests = rows.Requests();
+  v1::ReduceSegmentsHeader& header = *requests.front().mutable_header();
+  const auto message = [&] { return std::string(StatusOf(requests).message()); };
+  header.set_expected_element_count(10);
+  EXPECT_EQ(message(), "segment_length of 3 does not divide the expected_element_count of 10");
+  header.set_expected_segment_count(3);
+  EXPECT_EQ(message(),
+            "expected_element_count must be 3 x 3, the segment_length times the expected_segment_count");
+  header.clear_expected_segment_count();
+  header.clear_expected_element_count();
+  header.mutable_reference()->set_element_count(10);
+  EXPECT_EQ(message(), "segment_length of 3 does not divide the reference.element_count of 10");
 }
 
 }  // namespace

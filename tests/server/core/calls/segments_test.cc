@@ -15,13 +15,30 @@ TEST_F(SegmentsTest, TellsLogsOfWhichReductionTheyAre) {
   const SegmentedArray array = Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_INT32, {3, 2});
   SegmentDriver driver(service_, pool_);
   CallRecord before;
-  driver.session().Describe(&before);
+  driver.session().Describe(absl::UnixEpoch(), &before);
   EXPECT_FALSE(before.reduction.has_value());
   for (const v1::ReduceSegmentsRequest& request : array.Requests()) driver.OnMessage(MessageOf(request));
   CallRecord record;
-  driver.session().Describe(&record);
+  driver.session().Describe(absl::UnixEpoch(), &record);
   ASSERT_TRUE(record.reduction.has_value());
   EXPECT_EQ(record.reduction->spec().operators, (std::vector<std::string>{"sum", "max"}));
+  driver.session().Release();
+}
+
+// The log of a call that failed says how long its array had been coming.
+TEST_F(SegmentsTest, AnArrayThatIsNotCommittedComesUntilTheEnd) {
+  absl::Time now = absl::UnixEpoch();
+  Service service(*backend_, Limits{.max_stream_bytes = 1 << 20}, [&now] { return now; });
+  const auto requests = Array({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT32, {3, 2}).Requests();
+  SegmentDriver driver(service, pool_);
+  CallRecord record;
+  for (const v1::ReduceSegmentsRequest& request : requests) {
+    driver.OnMessage(MessageOf(request));
+    now += absl::Seconds(1);
+    driver.session().Describe(now, &record);
+    const std::size_t until_commit = std::min<std::size_t>(requests.size() - 1, &request - &requests[0] + 1);
+    EXPECT_EQ(record.stages->receive, absl::Seconds(until_commit));
+  }
   driver.session().Release();
 }
 

@@ -390,5 +390,65 @@ TEST_F(SessionTest, TimingsOfThePhases) {
   EXPECT_EQ(timings.kernel_ns(), 2 * static_cast<std::uint64_t>(backend_.behaviour.starts));
 }
 
+// The log of a call that failed says how long its array had been coming.
+TEST_F(SessionTest, AnArrayThatIsNotCommittedComesUntilTheEnd) {
+  SessionDriver driver(service_, pool_);
+  const auto receive = [&] {
+    CallRecord record;
+    driver.session().Describe(now_, &record);
+    return record.stages->receive;
+  };
+  driver.OnMessage(MessageOf(Header({v1::OPERATOR_SUM})));
+  now_ += absl::Seconds(2);
+  driver.OnMessage(MessageOf(Chunk(Ascending(1000))));
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(receive(), absl::Seconds(3));
+  driver.OnMessage(MessageOf(Commit(1000, 4000)));
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(receive(), absl::Seconds(3)) << "all has come";
+  driver.OnEnd();
+}
+
+TEST_F(ReferenceTest, NothingIsReceivedOfAnArrayThatIsThere) {
+  SessionDriver driver(service_, pool_);
+  driver.OnMessage(MessageOf(HeaderOfReference(50'000, 0)));
+  now_ += absl::Seconds(1);
+  CallRecord record;
+  driver.session().Describe(now_, &record);
+  EXPECT_EQ(record.stages->receive, std::nullopt);
+  driver.session().Release();
+}
+
+// A slot that is free at once is one that was waited for, if only for no time.
+TEST_F(SessionTest, OnlyWhoNeedsASlotWaitsForOne) {
+  for (const bool needs_slot : {false, true}) {
+    service_.cpu_crossover_bytes = needs_slot ? 0 : 100'000;
+    SessionDriver driver(service_, pool_);
+    driver.OnMessage(MessageOf(Header({v1::OPERATOR_SUM})));
+    driver.OnMessage(MessageOf(Chunk(Ascending(16384))));
+    driver.OnMessage(MessageOf(Commit(16384, 65536)));
+    driver.OnEnd();
+    ASSERT_TRUE(driver.ended() && driver.result().ok());
+    EXPECT_EQ(backend_.behaviour.starts > 0, needs_slot);
+    CallRecord record;
+    driver.session().Describe(now_, &record);
+    EXPECT_EQ(record.stages->queue.has_value(), needs_slot);
+  }
+}
+
+TEST_F(SessionTest, NothingFollowsAnArrayInOneMessage) {
+  v1::ReduceArrayRequest request;
+  *request.mutable_spec() = Header({v1::OPERATOR_SUM}).header().spec();
+  request.set_data("abcdef");
+  PlanCache plans;
+  SessionDriver driver(service_, pool_);
+  driver.OnArray(MessageOf(request), plans);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(kernels::ErrorReason(driver.result().status()), "BAD_MESSAGE");
+  CallRecord record;
+  driver.session().Describe(now_, &record);
+  EXPECT_EQ(record.stages->receive, std::nullopt);
+}
+
 }  // namespace
 }  // namespace warpfold::server

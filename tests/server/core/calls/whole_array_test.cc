@@ -144,6 +144,24 @@ TEST_F(WholeArrayTest, AnOptionOfALaterVersionIsRefused) {
   ExpectValue(request, 3);
 }
 
+// Protobuf reads a spec without fields as one that was left out, and programs leave out the whole rather than
+// the element type alone.
+TEST_F(WholeArrayTest, ARequestWithoutASpecIsToldSo) {
+  v1::ReduceArrayRequest none = RequestOf(SpecOf({}), {1});
+  none.clear_spec();
+  v1::ReduceArrayRequest empty = none;
+  empty.mutable_spec();
+  for (const v1::ReduceArrayRequest& request : {none, empty}) {
+    const absl::Status status = Run(request).status();
+    EXPECT_EQ(kernels::ErrorReason(status), "BAD_HEADER") << status;
+    EXPECT_EQ(kernels::ErrorDetails(status), kernels::ErrorMetadata({{"field", "spec"}})) << status;
+  }
+  v1::ReduceArrayRequest no_type = RequestOf(SpecOf({v1::OPERATOR_SUM}), {1});
+  no_type.mutable_spec()->clear_element_type();
+  EXPECT_EQ(kernels::ErrorDetails(Run(no_type).status()),
+            kernels::ErrorMetadata({{"field", "element_type"}}));
+}
+
 TEST_F(WholeArrayTest, FewPlansAreKept) {
   auto request = RequestOf(SpecOf({v1::OPERATOR_SUM, v1::OPERATOR_VARIANCE}), {3, 4});
   for (int ddof = 1; ddof < 100; ++ddof) {

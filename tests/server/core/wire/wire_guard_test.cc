@@ -17,8 +17,8 @@ using std::string_literals::operator""s;
 
 constexpr std::size_t kLimit = 1000;
 
-// More than kLimit for bytes that are not a MergeRequest.
-std::size_t Count(const std::string& bytes, std::size_t limit = kLimit) {
+// Nothing for bytes that are not a MergeRequest.
+std::optional<std::size_t> Count(const std::string& bytes, std::size_t limit = kLimit) {
   return CountFields(bytes, *v1::MergeRequest::descriptor(), limit);
 }
 
@@ -77,7 +77,7 @@ TEST(WireGuardTest, CountsFieldsInUnknownGroups) {
   EXPECT_EQ(Count("\x83\x01\x12\x02\x12\x00\x84\x01"s), 2u);
 }
 
-TEST(WireGuardTest, WhatIsNoMessageIsBeyondEveryLimit) {
+TEST(WireGuardTest, WhatIsNoMessageHasNoCount) {
   for (const std::string& bytes : {
            "\x12"s,                      // no length
            "\x12\x01"s,                  // the submessage is missing
@@ -93,7 +93,7 @@ TEST(WireGuardTest, WhatIsNoMessageIsBeyondEveryLimit) {
            "\x83\x01\x0c"s,              // ends another
            "\x12\x02\x83\x01\x84\x01"s,  // a group across the end of a submessage
        }) {
-    EXPECT_EQ(Count(bytes), kLimit + 1) << testing::PrintToString(bytes);
+    EXPECT_EQ(Count(bytes), std::nullopt) << testing::PrintToString(bytes);
   }
 }
 
@@ -107,30 +107,43 @@ TEST(WireGuardTest, EveryTruncationIsCountedOrRefused) {
   for (std::size_t size = 0; size <= bytes.size(); ++size) {
     const std::string part = bytes.substr(0, size);
     v1::MergeRequest parsed;
-    EXPECT_EQ(Count(part) <= kLimit, parsed.ParseFromString(part)) << size;
+    EXPECT_EQ(Count(part).has_value(), parsed.ParseFromString(part)) << size;
   }
 }
 
-void ExpectRefused(const std::string& bytes) {
+void ExpectRefused(const std::string& bytes, const char* message) {
   v1::MergeRequest request;
   const absl::Status status = ParseWhole(Cut(bytes, {bytes.size() / 2}), kMaxFields, &request);
   EXPECT_EQ(kernels::ErrorReason(status), "BAD_MESSAGE");
+  EXPECT_EQ(std::string(status.message()), message);
   EXPECT_EQ(request.ByteSizeLong(), 0u) << "protobuf was not asked";
 }
 
+constexpr char kTooMany[] = "a MergeRequest has more than 262144 fields";
+constexpr char kNoMessage[] = "a message is not a MergeRequest";
+
 TEST(WireGuardTest, MillionsOfEmptyFieldsAreNotParsed) {
-  ExpectRefused(Repeated("\x12\x00"s, 2'000'000));
+  ExpectRefused(Repeated("\x12\x00"s, 2'000'000), kTooMany);
   v1::MergeRequest nodes;
   nodes.add_states();
   for (int i = 0; i < 2'000'000; ++i) nodes.mutable_states(0)->add_nodes();
-  ExpectRefused(nodes.SerializeAsString());
-  ExpectRefused("\x83\x01"s + Repeated("\x0b\x0c"s, 2'000'000) + "\x84\x01"s);
+  ExpectRefused(nodes.SerializeAsString(), kTooMany);
+  ExpectRefused("\x83\x01"s + Repeated("\x0b\x0c"s, 2'000'000) + "\x84\x01"s, kTooMany);
 
   v1::MergeRequest request;
   const std::string most = Repeated("\x12\x00"s, kMaxFields);
   EXPECT_TRUE(ParseWhole(Cut(most.substr(2), {}), kMaxFields, &request).ok());
   EXPECT_TRUE(ParseWhole(Cut(most, {}), kMaxFields, &request).ok());
-  ExpectRefused(most + "\x12\x00"s);
+  ExpectRefused(most + "\x12\x00"s, kTooMany);
+}
+
+// Whether or not there would be too many fields after the place where it is broken.
+TEST(WireGuardTest, WhatIsNoMessageIsNamedAsSuch) {
+  ExpectRefused(std::string(1'000'000, '\x07'), kNoMessage);
+  ExpectRefused("\x00"s + Repeated("\x12\x00"s, 2'000'000), kNoMessage);
+  v1::MergeRequest request;
+  EXPECT_EQ(std::string(ParseWhole(Cut("\x12"s, {}), kMaxFields, &request).message()), kNoMessage)
+      << "too short to be counted";
 }
 
 }  // namespace

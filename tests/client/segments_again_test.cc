@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// When segments are sent again: gRPC takes a small array even for a connection that is broken, such as one
+// to a server that was restarted meanwhile, and reports the failure only afterwards.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "client/calls/answer_check.h"
+#include "client/client.h"
+#include "proto/limits.h"
+#include "tests/client/fake_service.h"
+#include "warpfold/v1/segments.grpc.pb.h"
+
+namespace warpfold {
+namespace {
+
+const Spec kSumSpec = {.operators = {"sum"}};
+
+// Returns zeros. Its first call fails once it has read a number of chunks, or once it has sent results.
+class FakeSegments final : public v1::SegmentService::Service {
+ public:
+  int fails_after_chunks = 1;
+  bool sends_results_first = false;
+  std::atomic<int> started = 0;
+
+  grpc::Status ReduceSegments(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::ReduceSegmentsResponse, v1::ReduceSegmentsRequest>* stream) override {
+    const bool fails = started++ == 0;
+    v1::ReduceSegmentsRequest request;
+    EXPECT_TRUE(stream->Read(&request) && request.has_header());
+    const v1::ReduceSegmentsHeader header = request.header();
+    int chunks = 0;
+    while (stream->Read(&request)) {
+      if (request.has_chunk()) ++chunks;
+      if (fails && !sends_results_first && chunks == fails_after_chunks) return Broken();
+    }
+    const std::uint64_t count = header.expected_segment_count();
+    v1::ReduceSegmentsResponse response;
+    *response.mutable_layout() = LayoutOf(header.spec());
+    stream->Write(response);
+    response.mutable_results()->set_segment_count(count);
+    response.mutable_results()->set_values(std::string(count * sizeof(std::uint64_t), '\0'));
+    stream->Write(response);
+    if (fails) return Broken();
+    response.mutable_summary()->set_segment_count(count);
+    response.mutable_summary()->set_element_count(header.expected_element_count());
+    stream->Write(response);
+    return grpc::Status::OK;
+  }
+
+ private:
+  static grpc::Status Broken() { return {grpc::StatusCode::UNAVAILABLE, "Broken pipe"}; }
+};
+
+class SegmentsAgainTest : public testing::Test {
+ protected:
+  absl::Status StatusFor(std::uint64_t bytes) {
+    const std::vector<std::uint8_t> values(bytes, 1);
+    return client_.ReduceSegments(kSumSpec, values, {.length = 1}).status();
+  }
+
+  FakeSegments service_;
+  FakeServer server_{service_};
+  Client client_{server_.target(), {.backoff = absl::Milliseconds(5)}};
+};
+
+TEST_F(SegmentsAgainTest, ASmallArrayIsSentAgain) {
+  const absl::Status status = StatusFor(kSmallArrayBytes);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(service_.started, 2);
+}
+
+TEST_F(SegmentsAgainTest, ALargerOneThatTheServerMayHaveIsNot) {
+  service_.fails_after_chunks = 3;
+  EXPECT_TRUE(absl::IsUnavailable(StatusFor(4 << 20)));
+  EXPECT_EQ(service_.started, 1);
+}
+
+TEST_F(SegmentsAgainTest, NoneIsOfWhichTheCallerHasResults) {
+  service_.sends_results_first = true;
+  EXPECT_TRUE(absl::IsUnavailable(StatusFor(100)));
+  EXPECT_EQ(service_.started, 1);
+}
+
+// A checksum needs a stream, too.
+TEST(StreamAgainTest, ASmallArrayWithAChecksumIsSentAgain) {
+  FakeService service;
+  std::atomic<int> chunks = 0;
+  service.on_chunk = [&chunks](const SeenCall&, grpc::ServerContext&) {
+    return chunks++ == 0 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "Broken pipe") : grpc::Status::OK;
+  };
+  const FakeServer server(service);
+  Client client(server.target(), {.backoff = absl::Milliseconds(5)});
+  const std::vector<std::int32_t> values(kSmallArrayBytes / sizeof(std::int32_t), 1);
+  const absl::StatusOr<std::int64_t> sum = client.Reduce(kSum, values, {.checksum = true});
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ(*sum, static_cast<std::int64_t>(values.size()));
+  EXPECT_EQ(service.started(), 2);
+}
+
+}  // namespace
+}  // namespace warpfold
