@@ -125,7 +125,8 @@ absl::Status SegmentSession::CheckProduct(std::uint64_t count, std::uint64_t len
                      absl::StrCat("of ", length, " does not divide the ", count_field, " of ", count));
   }
   if (has_segments && count / length != segments) {
-    return BadHeader("expected_segment_count", absl::StrCat("must be ", count / length, ", or not set"));
+    const char* const or_none = header_.has_results_reference() ? "" : ", or not set";
+    return BadHeader("expected_segment_count", absl::StrCat("must be ", count / length, or_none));
   }
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Results of segments that the server writes to GPU memory of the client.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "client/shared_memory.h"
 #include "tests/server/memory/fake_seals.h"
 #include "tests/server/rpc/memory_socket_fixture.h"
+#include "warpfold/v1/segments.grpc.pb.h"
 
 namespace warpfold::server {
 namespace {
@@ -142,6 +144,32 @@ TEST_F(GpuResultsTest, PlacesThatAreRefused) {
   EXPECT_EQ(field_of(odd->token(), 4), "");
   EXPECT_EQ(field_of(odd->token(), 0), "results_reference.byte_offset");
   ExpectUnharmed();
+}
+
+// Not that it may be left out.
+TEST_F(GpuResultsTest, AWrongNumberOfSegmentsIsToldTheRightOne) {
+  const auto kept = client_.Put(values_);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  v1::ReduceSegmentsRequest request;
+  v1::ReduceSegmentsHeader& header = *request.mutable_header();
+  header.mutable_spec()->add_operators(v1::OPERATOR_SUM);
+  header.mutable_spec()->set_element_type(v1::ELEMENT_TYPE_INT32);
+  header.set_segment_length(100);
+  header.set_expected_segment_count(601);
+  header.mutable_reference()->set_token(kept->token);
+  header.mutable_reference()->set_element_count(values_.size());
+  for (const bool to_memory : {false, true}) {
+    if (to_memory) header.mutable_results_reference()->set_token(memory_->token());
+    grpc::ClientContext context;
+    const auto stream = v1::SegmentService::NewStub(channel_)->ReduceSegments(&context);
+    stream->Write(request);
+    stream->WritesDone();
+    v1::ReduceSegmentsResponse response;
+    while (stream->Read(&response)) continue;
+    const std::string message = stream->Finish().error_message();
+    EXPECT_THAT(message, testing::HasSubstr("must be 600"));
+    EXPECT_EQ(message.find("not set") == std::string::npos, to_memory) << message;
+  }
 }
 
 TEST_F(GpuResultsTest, WhatTheDeviceDoesNotTakeFailsTheCall) {
