@@ -81,7 +81,8 @@ X = numpy.arange(12.0).reshape(3, 4)
     (lambda client: client.partial(X, ["sum"], 10**5000), ValueError, "first_element has more than"),
     (lambda client: client.sum(X, dtype="float31"), TypeError, "float31"),
     (lambda client: client.sum(b"1234", dtype="float31"), TypeError, "float31"),
-    (lambda client: client.sum(b"1234", dtype=">f4"), TypeError, "no element type"),
+    (lambda client: client.sum(b"1234", dtype=">f4"), TypeError, "no element type.*byte order"),
+    (lambda client: client.max(X, dtype=numpy.dtype(">i8")), TypeError, r"'>i8'\)\.astype\('int64'\)"),
     (lambda client: client.sum(b"1234", dtype=complex), TypeError, "no element type"),
     (lambda client: client.sum(X, dtype="bfloat16"), TypeError, "float32"),
     (lambda client: client.sum(X, dtype=int), TypeError, "astype")])

@@ -28,6 +28,10 @@ def type_named(dtype: Any) -> str:
         kind = None
     name = None if kind is None or dtype is None else element_type(kind)
     if name is None:
+        own = None if kind is None or dtype is None else in_other_byte_order(kind)
+        if kind is not None and own is not None:
+            raise TypeError(f"no element type is called {kind.str!r}, which has the other byte order: pass "
+                            f"numpy.frombuffer(data, {kind.str!r}).astype({own!r})")
         raise TypeError(f"no element type is called {dtype!r}: {', '.join(sorted(ELEMENT_TYPES))}")
     return name
 
@@ -64,9 +68,14 @@ def element_type(dtype: numpy.dtype[Any]) -> str | None:
     return dtype.name if dtype.name in ELEMENT_TYPES and dtype.isnative else None
 
 
+def in_other_byte_order(dtype: numpy.dtype[Any]) -> str | None:
+    """The element type that has the other byte order in `dtype`, if there is one."""
+    return None if dtype.isnative else element_type(dtype.newbyteorder("="))
+
+
 def unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
     dtype = array.dtype
-    if not dtype.isnative and dtype.newbyteorder("=").name in ELEMENT_TYPES:
+    if in_other_byte_order(dtype) is not None:
         remedy = "array.astype(array.dtype.newbyteorder('=')) has this machine's order"
         return TypeError(f"elements of {dtype.name} in the other byte order: {remedy}")
     if dtype.kind == "V" and dtype.itemsize == 2 and dtype.fields is None:
