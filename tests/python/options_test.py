@@ -242,6 +242,13 @@ def test_a_client_of_asyncio_that_is_closed_says_so(server):
     asyncio.run(scenario())
 
 
+def test_attempts_are_as_many_as_can_be_counted():
+    warpfold.connect("127.0.0.1:1", max_attempts=2**31 - 1).close()
+    for bad in (0, 2**31, 10**30):
+        with pytest.raises(ValueError, match=rf"max_attempts must be 1 to 2\*\*31 - 1, not {bad}$"):
+            warpfold.connect("127.0.0.1:1", max_attempts=bad)
+
+
 def test_connections_are_whole_numbers():
     for options in ({"connections": "3"}, {"connections": 1.5}, {"max_attempts": "4"}):
         with pytest.raises(TypeError, match=next(iter(options))):
