@@ -104,9 +104,21 @@ def remedy_of(array: Any) -> str:
         return "pass its to_numpy()"
     if hasattr(array, "__array__"):
         return "pass numpy.asarray(...) of it"
+    if isinstance(array, memoryview):
+        return "it was released"
     if hasattr(array, "__iter__"):
         return "pass iter(...) of pieces that are arrays, or numpy.fromiter(...) of numbers"
     return "pass what has DLPack, a buffer or __array_interface__, or iter(...) of such pieces"
+
+
+def no_piece(way: str) -> TypeError:
+    """The error for a piece whose elements are not in the host's memory, but come in this way."""
+    if way == "resident":
+        return TypeError("a kept array is no piece: reduce it by itself")
+    if way in ("staged", "gpu memory"):
+        return TypeError("an array on a GPU is no piece: pass a copy of it in the host's memory")
+    return TypeError("a piece must be an array in the host's memory, not another series of pieces, which are "
+                     "put in a row by itertools.chain")
 
 
 def name_of(array: Any) -> str:
