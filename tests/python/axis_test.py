@@ -96,6 +96,24 @@ def test_empty_axes_and_empty_arrays(client):
     numpy.testing.assert_array_equal(client.sum(numpy.full((1, 2), 2**62), axis=1, overflow="wrap"), [-2**63])
 
 
+@pytest.mark.parametrize("shape", [(2**20, 0), (2**40, 0), (2**62, 0), (0, 2**62)])
+def test_many_rows_of_no_elements(client, shape):
+    """Their values, or a list of the rows, may need more memory than there is."""
+    x = numpy.zeros(shape, "int8")
+
+    def outcome(of):
+        try:
+            values = of.sum(x, axis=1)
+        except (MemoryError, ValueError) as error:
+            return type(error), str(error)
+        return values.shape, values.dtype, values.flags.writeable, int(values.sum())
+
+    assert outcome(client) == outcome(numpy)
+    if len(x) > 0:
+        with pytest.raises(errors.InvalidArgumentError, match="EMPTY_ARRAY"):
+            client.max(x, axis=1)
+
+
 def test_what_is_refused(client):
     with pytest.raises(numpy.exceptions.AxisError):
         client.sum(X, axis=3)
