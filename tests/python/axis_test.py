@@ -156,7 +156,9 @@ def test_axes_of_scalars_and_of_nothing(client, name, shape, axis):
     lambda client, axis: client.sum(numpy.full((3, 4), 2**62), axis),
     lambda client, axis: client.prod(numpy.full((4, 4), 2**62), axis),
     lambda client, axis: client.argmin(numpy.full((3, 4), numpy.nan), axis, nan="ignore"),
-    lambda client, axis: client.mean(numpy.ones((0, 4)), axis)])
+    lambda client, axis: client.mean(numpy.ones((0, 4)), axis),
+    lambda client, axis: client.max(numpy.ones((0, 4)), axis),
+    lambda client, axis: client.min(numpy.ones((0, 0)), axis)])
 def test_errors_say_what_those_without_axes_say(client, call):
     with pytest.raises(errors.WarpfoldError) as whole:
         call(client, None)
@@ -164,6 +166,8 @@ def test_errors_say_what_those_without_axes_say(client, call):
         call(client, 0)
     assert (along.value.code, along.value.reason) == (whole.value.code, whole.value.reason)
     assert along.value.fields == whole.value.fields and "operator" in whole.value.fields
+    if whole.value.reason == "EMPTY_ARRAY":
+        assert str(along.value) == str(whole.value)
 
 
 def test_what_has_an_index_is_an_axis(client):

@@ -93,7 +93,7 @@ def cut_along(operator_name: str, elements: Elements, axis: Axes) -> Cut:
     cut = Cut(elements.shape, tuple(sorted(axes)))
     if operator_name in _WITHOUT_IDENTITY and cut.length() == cut.count() == 0:
         # There is no segment for which the server could report this.
-        raise InvalidArgumentError(f"{operator_name} of no elements has no value", "EMPTY_ARRAY",
+        raise InvalidArgumentError(_native.text_of_no_value(operator_name), "EMPTY_ARRAY",
                                    {"operator": operator_name})
     return cut
 
