@@ -18,6 +18,7 @@
 #include "client/connections/status.h"
 #include "client/connections/targets.h"
 #include "proto/error_reasons.h"
+#include "proto/error_texts.h"
 #include "proto/shared/steady_time.h"
 
 namespace warpfold {
@@ -63,7 +64,7 @@ absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
                              absl::StrCat("the exact value of ", name, " does not fit"));
   }
   return MakeOperatorError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray, name,
-                           absl::StrCat(name, " of no elements has no value"));
+                           TextOfNoValue(std::string(name)));
 }
 
 // once(connection, interrupts, attempt) is an attempt.

@@ -10,6 +10,7 @@
 #include "kernels/geometry.h"
 #include "kernels/operators/table.h"
 #include "proto/error_reasons.h"
+#include "proto/error_texts.h"
 
 namespace warpfold::kernels {
 namespace {
@@ -73,8 +74,7 @@ absl::Status OverflowError(absl::string_view op, bool wraps) {
 }
 
 absl::Status EmptyError(absl::string_view op) {
-  return Error(absl::StatusCode::kInvalidArgument, reason::kEmptyArray,
-               absl::StrCat(op, " of no elements: this operator has no identity"),
+  return Error(absl::StatusCode::kInvalidArgument, reason::kEmptyArray, TextOfNoValue(std::string(op)),
                {{"operator", std::string(op)}});
 }
 

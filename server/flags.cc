@@ -22,6 +22,7 @@
 #include "kernels/geometry.h"
 #include "proto/shared/command_line.h"
 #include "server/core/limits.h"
+#include "server/core/references/range_allocator.h"
 #include "server/version.h"
 
 namespace warpfold::server {
@@ -229,14 +230,14 @@ void AddLimits(CLI::App& app, Flags* flags) {
 }
 
 void AddMemory(CLI::App& app, Flags* flags) {
-  CLI::Option* resident =
-      app.add_option("--resident_bytes", flags->resident_bytes,
-                     "Device memory for kept arrays (PutArray), in bytes; 0 disables them")
-          ->check(CLI::Range(std::uint64_t{0}, kMaxArrayBytes));
+  CLI::Option* resident = app.add_option("--resident_bytes", flags->resident_bytes,
+                                         "Device memory for kept arrays (PutArray), in bytes, at least 1024 "
+                                         "of each device; 0 disables them")
+                              ->check(CLI::Range(std::uint64_t{0}, kMaxArrayBytes));
   app.add_option(
          "--resident_owner_bytes", flags->resident_owner_bytes,
          "Maximum of --resident_bytes for one owner, each of whose arrays takes a multiple of 512 bytes")
-      ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes))
+      ->check(CLI::Range(RangeAllocator::kAlignment, kMaxArrayBytes))
       ->default_str("all")
       ->needs(resident);
   CLI::Option* socket =

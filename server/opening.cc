@@ -63,10 +63,15 @@ absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
     return absl::InvalidArgumentError(absl::StrCat(available >> 20, " MiB of memory are available"));
   }
   const int devices = service.backend.devices();
+  const std::uint64_t of_each = flags.resident_bytes / static_cast<std::uint64_t>(devices);
+  if (of_each < ResidentArrays::kLeastBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "each device needs at least ", ResidentArrays::kLeastBytes, " bytes: an array takes a multiple of ",
+        RangeAllocator::kAlignment, ", and one client may use at most seven eighths"));
+  }
   std::vector<std::unique_ptr<kernels::Memory>> memories;
   for (int device = 0; device < devices; ++device) {
-    absl::StatusOr<std::unique_ptr<kernels::Memory>> memory =
-        service.backend.Allocate(device, flags.resident_bytes / static_cast<std::uint64_t>(devices));
+    absl::StatusOr<std::unique_ptr<kernels::Memory>> memory = service.backend.Allocate(device, of_each);
     if (!memory.ok()) return memory.status();
     memories.push_back(*std::move(memory));
   }

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -24,11 +25,19 @@ namespace {
 constexpr absl::Duration kLongestFarewell = absl::Milliseconds(100);
 // The time between two attempts to connect to a server with many waiting connections.
 constexpr absl::Duration kConnectPause = absl::Milliseconds(10);
+// A server counts a connection until another thread of it has closed that, and closes new ones meanwhile.
+constexpr int kMostClosed = 20;
 
 constexpr std::size_t kMaxAnswerBytes = 4096;
 
 absl::Status Broken(absl::string_view what, int error) {
   return absl::UnavailableError(absl::StrCat("the memory socket ", what, ": ", std::strerror(error)));
+}
+
+absl::Status ClosedEach() {
+  return absl::UnavailableError(
+      "the memory socket closes each new connection: the server takes at most 128 connections of one user, "
+      "and only those of its own user and of --memory_socket_users");
 }
 
 // Sends a message, with or without a descriptor, as a whole or not at all. Returns 0, or an errno.
@@ -85,8 +94,15 @@ absl::StatusOr<Registration> Registrations::Register(const v1::MemoryRequest& re
   if (absl::Status status = TakeTurn(patience); !status.ok()) return status;
   const absl::Cleanup end = [this] { EndTurn(); };
   absl::StatusOr<std::string> token = RegisterInTurn(request, descriptor, patience);
-  // The server may have closed the connection long before the request.
-  if (hung_up_) token = RegisterInTurn(request, descriptor, patience);
+  // The server may have closed the connection long before the request, and may close new ones for a while.
+  for (int closed = 1; hung_up_ && closed <= kMostClosed; ++closed) {
+    if (closed > 1) {
+      absl::SleepFor(std::min(kConnectPause, patience.Slice()));
+      if (absl::Status status = CheckFor(patience); !status.ok()) return status;
+    }
+    token = RegisterInTurn(request, descriptor, patience);
+  }
+  if (hung_up_) token = ClosedEach();
   // The keep_going that is called meanwhile may have forked, and have continued in the new process, too.
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
   if (!token.ok()) return token.status();

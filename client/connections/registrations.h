@@ -51,9 +51,10 @@ class Registrations {
 
   // Registers something. The server closes a connection that has had nothing registered for a while
   // (memory.proto), and all of them when it ends: registrations over that connection are then forgotten, and
-  // a new connection is made. A server may still register what the caller no longer waits for. The client
-  // then gives it back: at once if nothing else is registered, otherwise before the next request.
-  // INVALID_ARGUMENT if the descriptor is invalid, or the request is too long to be sent.
+  // a new connection is made. It is made again for 0.2 s if the server closes it at once, as one beyond the
+  // limit. A server may still register what the caller no longer waits for. The client then gives it back: at
+  // once if nothing else is registered, otherwise before the next request. INVALID_ARGUMENT if the descriptor
+  // is invalid, or the request is too long to be sent.
   absl::StatusOr<Registration> Register(const v1::MemoryRequest& request, std::optional<int> descriptor,
                                         const CallOptions& options);
 

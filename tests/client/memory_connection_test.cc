@@ -165,6 +165,29 @@ TEST_F(MemoryConnectionTest, AServerWhoseAnswerIsNotReadableIsAskedNoMore) {
   EXPECT_EQ(peer_.registered(), registered);
 }
 
+// A server does so as long as it counts connections of the same user that have ended.
+TEST_F(MemoryConnectionTest, AConnectionThatIsClosedAtOnceIsMadeAgain) {
+  ASSERT_TRUE(connection_.Allocate(4096).ok());
+  peer_.SetClosing(5);
+  const auto memory = connection_.Allocate(4096);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token()));
+}
+
+TEST_F(MemoryConnectionTest, AServerThatClosesAllConnectionsIsGivenUpSoon) {
+  ASSERT_TRUE(connection_.Allocate(4096).ok());
+  peer_.SetClosing(1'000'000);
+  EXPECT_EQ(CodeOf({.timeout = absl::Milliseconds(30)}), absl::StatusCode::kDeadlineExceeded);
+  int questions = 0;
+  EXPECT_EQ(CodeOf({.keep_going = [&questions] { return ++questions < 4; }}), absl::StatusCode::kCancelled);
+  const absl::Status status = connection_.Allocate(4096).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), testing::HasSubstr("128 connections of one user"));
+  EXPECT_LT(absl::Now() - start_, kLong);
+  peer_.SetClosing(0);
+  EXPECT_TRUE(connection_.Allocate(4096).ok());
+}
+
 TEST_F(MemoryConnectionTest, ConnectingEndsInTime) {
   peer_.SetHanging(true);
   // These fill the queue of connections that nobody has accepted.

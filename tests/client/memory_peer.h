@@ -46,6 +46,8 @@ class Peer {
   void SetHanging(bool hanging) { hanging_ = hanging; }
   // Whether it responds with something that is not a message.
   void SetGarbling(bool garbling) { garbling_ = garbling; }
+  // How many connections it closes from now on: first the one that it has, then new ones at once.
+  void SetClosing(int count) { closing_ = count; }
 
   // The tokens that are registered and were not given back.
   std::vector<std::string> tokens() {
@@ -64,7 +66,13 @@ class Peer {
     for (; !ending_; absl::SleepFor(absl::Milliseconds(1))) {
       if (hanging_) continue;
       if (client_ < 0) client_ = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (client_ >= 0) Serve();
+      if (client_ < 0) continue;
+      if (closing_ > 0) {
+        HangUp();
+        --closing_;
+      } else {
+        Serve();
+      }
     }
   }
 
@@ -103,6 +111,7 @@ class Peer {
   std::atomic<bool> ending_ = false;
   std::atomic<bool> hanging_ = false;
   std::atomic<bool> garbling_ = false;
+  std::atomic<int> closing_ = 0;
   absl::Mutex mutex_;
   int registered_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> tokens_ ABSL_GUARDED_BY(mutex_);

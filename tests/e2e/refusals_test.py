@@ -11,7 +11,7 @@ import subprocess
 import unittest
 from typing import Iterator
 
-from executables import DEVICE, Server, TestCase, killed_after, run_server, value
+from executables import DEVICE, Server, TestCase, killed_after, run_server, value, warpfold
 from keys import allow_all
 
 _WRONG = 2  # a flag is wrong, or what it names is
@@ -208,6 +208,18 @@ class RefusalsTest(TestCase):
                             "--cpu_threads=1024", prefix=limits)
         self.assert_refused(_TOO_MUCH, f"--resident_bytes={1 << 34}", "no memory for", "--device=cpu",
                             f"--resident_bytes={1 << 34}", prefix=limits)
+
+    def test_less_memory_than_one_kept_array_takes(self):
+        for too_few in (1, 511, 512, 1023):
+            self.assert_refused(_WRONG, f"--resident_bytes={too_few}: ", "at least 1024", "--device=cpu",
+                                f"--resident_bytes={too_few}")
+        self.assert_refused(_WRONG, "--resident_owner_bytes", "511 not in range", "--resident_bytes=1048576",
+                            "--resident_owner_bytes=511")
+        array = pathlib.Path(self.folder) / "array"
+        array.write_bytes(bytes(512))
+        with Server("--resident_bytes=1024", "--resident_owner_bytes=512") as server:
+            done = warpfold("put", "--target", server.address, "--dtype", "uint8", str(array))
+            self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_more_slots_than_the_machine_has_memory_for(self):
         text = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")

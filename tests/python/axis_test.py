@@ -96,6 +96,24 @@ def test_empty_axes_and_empty_arrays(client):
     numpy.testing.assert_array_equal(client.sum(numpy.full((1, 2), 2**62), axis=1, overflow="wrap"), [-2**63])
 
 
+@pytest.mark.parametrize("shape", [(2**20, 0), (2**40, 0), (2**62, 0), (0, 2**62)])
+def test_many_rows_of_no_elements(client, shape):
+    """Their values, or a list of the rows, may need more memory than there is."""
+    x = numpy.zeros(shape, "int8")
+
+    def outcome(of):
+        try:
+            values = of.sum(x, axis=1)
+        except (MemoryError, ValueError) as error:
+            return type(error), str(error)
+        return values.shape, values.dtype, values.flags.writeable, int(values.sum())
+
+    assert outcome(client) == outcome(numpy)
+    if len(x) > 0:
+        with pytest.raises(errors.InvalidArgumentError, match="EMPTY_ARRAY"):
+            client.max(x, axis=1)
+
+
 def test_what_is_refused(client):
     with pytest.raises(numpy.exceptions.AxisError):
         client.sum(X, axis=3)
@@ -138,7 +156,9 @@ def test_axes_of_scalars_and_of_nothing(client, name, shape, axis):
     lambda client, axis: client.sum(numpy.full((3, 4), 2**62), axis),
     lambda client, axis: client.prod(numpy.full((4, 4), 2**62), axis),
     lambda client, axis: client.argmin(numpy.full((3, 4), numpy.nan), axis, nan="ignore"),
-    lambda client, axis: client.mean(numpy.ones((0, 4)), axis)])
+    lambda client, axis: client.mean(numpy.ones((0, 4)), axis),
+    lambda client, axis: client.max(numpy.ones((0, 4)), axis),
+    lambda client, axis: client.min(numpy.ones((0, 0)), axis)])
 def test_errors_say_what_those_without_axes_say(client, call):
     with pytest.raises(errors.WarpfoldError) as whole:
         call(client, None)
@@ -146,6 +166,8 @@ def test_errors_say_what_those_without_axes_say(client, call):
         call(client, 0)
     assert (along.value.code, along.value.reason) == (whole.value.code, whole.value.reason)
     assert along.value.fields == whole.value.fields and "operator" in whole.value.fields
+    if whole.value.reason == "EMPTY_ARRAY":
+        assert str(along.value) == str(whole.value)
 
 
 def test_what_has_an_index_is_an_axis(client):

@@ -16,6 +16,7 @@ import pytest
 
 import dlpack
 import warpfold
+from conftest import OnGpu
 from dlpack import Foreign
 from warpfold import errors
 
@@ -24,6 +25,12 @@ from warpfold import errors
 def goes_on(client):
     yield
     assert client.sum(numpy.arange(5)) == 10
+
+
+def released():
+    view = memoryview(bytes(8))
+    view.release()
+    return view
 
 
 @pytest.mark.parametrize("array, words", [
@@ -37,10 +44,12 @@ def goes_on(client):
     (None, "NoneType"), (range(3), r"numpy\.arange"), (3 + 4j, "real and imag"),
     (iter([{}]), "dict"), (iter([numpy.ones(2), numpy.ones(2, "int8")]), "int8 came after pieces of float64"),
     (iter([iter([1])]), "another series"), (["text"], "<U4"),
+    (iter([OnGpu(numpy.ones(2))]), "on a GPU is no piece"),
     ([io.BytesIO(b"12345678")], r"list of files or iterators .*iter\(\[\.\.\.\]\)"),
     ([iter([1]), iter([2])], "list of files or iterators"), ([1, None], "None in a list is no element"),
     ([[1.5, fractions.Fraction(1, 2)]], r"Fraction\(1, 2\) in a list"),
     ([2**64], "does not fit 64 bits"), ([[1, 2.5], [-2**63 - 1, 0]], "does not fit 64 bits"),
+    (released(), "memoryview is no array, .*it was released"), (iter([released()]), "it was released"),
     (numpy.zeros(3, "V2"), r"\(piece\.view\(ml_dtypes\.bfloat16\) for piece in pieces\)")])
 def test_no_array_of_elements(client, array, words):
     with pytest.raises(TypeError, match=words):

@@ -85,7 +85,9 @@ def test_a_narrow_sum_is_better_than_one_of_narrow_elements(client):
 
 @pytest.mark.parametrize(("elements", "answered", "says"), [
     ("float32", "int64", "astype"), ("float32", "complex64", "complex"), ("int8", "bool", "any"),
-    ("float64", ">f8", "native-endian"), ("int32", "longdouble", "64 bits"),
+    ("float64", ">f8", "byte order: pass dtype='float64'"),
+    ("int32", ">i4", "byte order: pass dtype='int32'"), ("uint8", ">f4", "byte order: pass dtype='float32'"),
+    ("float32", ">i4", "byte order"), ("int32", ">c8", "complex"), ("int32", "longdouble", "64 bits"),
     ("int32", "datetime64[s]", "NumPy"),
 ])
 def test_types_that_an_answer_cannot_have(client, elements, answered, says):

@@ -245,3 +245,27 @@ def test_who_closes_a_client_in_the_middle_of_a_call_is_told_so(near, monkeypatc
         assert client.sum(numpy.ones(3)) == 3  # it had begun
         with pytest.raises(RuntimeError, match="this client is closed"):
             client.sum(numpy.ones(3))
+
+
+_WITHOUT_DESCRIPTORS = """
+import os, resource, sys
+import numpy, warpfold
+
+client = warpfold.connect(sys.argv[1], memory_socket=sys.argv[2])
+client.sum(numpy.ones(3))
+array = client.empty(3)
+foreign = memoryview(array)
+count = len(os.listdir("/proc/self/fd"))
+resource.setrlimit(resource.RLIMIT_NOFILE, (count - 1, count - 1))
+try:
+    os.open("/", os.O_RDONLY)
+except OSError:
+    print(client.reduce(array, ["sum"]).way, client.sum(numpy.asarray(foreign)))
+"""
+
+
+def test_shared_memory_needs_no_descriptors(near, path):
+    """Python's modules need some when they are loaded."""
+    done = subprocess.run([sys.executable, "-c", _WITHOUT_DESCRIPTORS, near.address, path], check=False,
+                          timeout=120, capture_output=True, text=True)
+    assert done.stdout == "shared memory 0.0\n", done.stderr

@@ -81,7 +81,8 @@ X = numpy.arange(12.0).reshape(3, 4)
     (lambda client: client.partial(X, ["sum"], 10**5000), ValueError, "first_element has more than"),
     (lambda client: client.sum(X, dtype="float31"), TypeError, "float31"),
     (lambda client: client.sum(b"1234", dtype="float31"), TypeError, "float31"),
-    (lambda client: client.sum(b"1234", dtype=">f4"), TypeError, "no element type"),
+    (lambda client: client.sum(b"1234", dtype=">f4"), TypeError, "no element type.*byte order"),
+    (lambda client: client.max(X, dtype=numpy.dtype(">i8")), TypeError, r"'>i8'\)\.astype\('int64'\)"),
     (lambda client: client.sum(b"1234", dtype=complex), TypeError, "no element type"),
     (lambda client: client.sum(X, dtype="bfloat16"), TypeError, "float32"),
     (lambda client: client.sum(X, dtype=int), TypeError, "astype")])
@@ -239,6 +240,13 @@ def test_a_client_of_asyncio_that_is_closed_says_so(server):
                 await call()
 
     asyncio.run(scenario())
+
+
+def test_attempts_are_as_many_as_can_be_counted():
+    warpfold.connect("127.0.0.1:1", max_attempts=2**31 - 1).close()
+    for bad in (0, 2**31, 10**30):
+        with pytest.raises(ValueError, match=rf"max_attempts must be 1 to 2\*\*31 - 1, not {bad}$"):
+            warpfold.connect("127.0.0.1:1", max_attempts=bad)
 
 
 def test_connections_are_whole_numbers():

@@ -190,6 +190,9 @@ def test_what_cannot_be_asked_for(client, keeper):
                           (lambda: client.put(numpy.ones(1 << 18)), RuntimeError)):
             with pytest.raises(kind):
                 bad()
+        for pieces in ([kept, X], [X, kept[1:]]):
+            with pytest.raises(TypeError, match="a kept array is no piece: reduce it by itself"):
+                client.sum(iter(pieces))
         assert kept.sum() == client.sum(X)
         assert len(client.arrays()) == 2
     with warpfold.connect([keeper.address] * 2) as two, client.put(X) as kept:

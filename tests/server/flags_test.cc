@@ -148,7 +148,7 @@ TEST(FlagsTest, WrongValuesAreNamed) {
       {"--tls_cert=/dev/null", "--tls_key"},
       {"--tls_client_ca=/dev/null", "--tls_cert"},
       {"--no_such_flag", "--no_such_flag"},
-      {"--resident_owner_bytes=1", "--resident_owner_bytes requires --resident_bytes"},
+      {"--resident_owner_bytes=512", "--resident_owner_bytes requires --resident_bytes"},
       {"--max_registered_bytes=1", "--max_registered_bytes requires --memory_socket"},
   };
   for (const auto& [argument, expected] : cases) {
@@ -193,10 +193,10 @@ TEST(FlagsTest, HelpThatCannotBeWrittenIsAnError) {
 }
 
 TEST(FlagsTest, FlagsThatContradictEachOther) {
-  const Parsed owner = Parse({"--resident_bytes=5", "--resident_owner_bytes=6"});
+  const Parsed owner = Parse({"--resident_bytes=5000", "--resident_owner_bytes=6000"});
   EXPECT_EQ(owner.exit_code, 2);
   EXPECT_THAT(owner.error, testing::HasSubstr("--resident_owner_bytes: is more than --resident_bytes"));
-  EXPECT_EQ(Parse({"--resident_bytes=5", "--resident_owner_bytes=5"}).exit_code, std::nullopt);
+  EXPECT_EQ(Parse({"--resident_bytes=5000", "--resident_owner_bytes=5000"}).exit_code, std::nullopt);
   const std::vector<const char*> tls = {"--tls_cert=/dev/null", "--tls_key=/dev/null"};
   const Parsed unused = Parse({tls[0], tls[1], "--listen=unix:/tmp/a,unix:/tmp/b"});
   EXPECT_EQ(unused.exit_code, 2);

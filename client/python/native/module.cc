@@ -11,6 +11,7 @@
 #include "client/python/native/bindings.h"
 #include "client/python/native/gpu_driver.h"
 #include "client/python/native/view.h"
+#include "proto/error_texts.h"
 #include "proto/leaf.h"
 
 namespace {
@@ -51,6 +52,7 @@ NB_MODULE(_native_module, module) {
   warpfold::python::BindMemory(module);
   warpfold::python::BindGpuDriver(module);
   module.def("operator_names", &warpfold::OperatorNames);
+  module.def("text_of_no_value", &warpfold::TextOfNoValue);
   module.def("fault_of_target",
              [](const std::string& name) { return std::string(warpfold::FaultOfTarget(name)); });
   module.attr("LEAF_BYTES") = warpfold::kLeafBytes;

@@ -24,6 +24,7 @@ State = tuple[int, int, bytes]
 LEAF_BYTES: int  # of the canonical order
 
 def operator_names() -> list[str]: ...
+def text_of_no_value(operator: str, /) -> str: ...
 def fault_of_target(name: str, /) -> str:
     """What is wrong with the name of one address, as the end of a sentence; empty if nothing can be seen."""
 

@@ -18,6 +18,7 @@ from warpfold.element_types import (
     element_bytes,
     element_type,
     name_of,
+    no_piece,
     remedy_of,
     type_named,
     unsupported,
@@ -201,8 +202,7 @@ def says_its_type(array: Any) -> bool:
 def view_of(piece: Elements, expected: str) -> _native.View:
     """The view of one more piece, which must be of the type of those before it."""
     if piece.view is None:
-        raise TypeError("a piece must be an array in the host's memory, not another series of pieces, which "
-                        "are put in a row by itertools.chain")
+        raise no_piece(piece.way)
     if piece.type != expected:
         raise TypeError(f"a piece of {piece.type} came after pieces of {expected}")
     return piece.view

@@ -56,6 +56,12 @@ class Cut:
     def count(self) -> int:
         return math.prod(self.shape(True))
 
+    def asked(self) -> tuple[int, int]:
+        """The length and the count of the segments that the server reduces. Segments without elements all
+        have the same value: it reduces one of them. Without segments, any length will do."""
+        length, count = self.length(), self.count()
+        return (length if count > 0 else min(length, 1)), (count if length > 0 else min(count, 1))
+
     def shape(self, keepdims: bool) -> tuple[int, ...]:
         """The shape of the result."""
         if keepdims:
@@ -90,7 +96,7 @@ def cut_along(operator_name: str, elements: Elements, axis: Axes) -> Cut:
     cut = Cut(elements.shape, tuple(sorted(axes)))
     if operator_name in _WITHOUT_IDENTITY and cut.length() == cut.count() == 0:
         # There is no segment for which the server could report this.
-        raise InvalidArgumentError(f"{operator_name} of no elements has no value", "EMPTY_ARRAY",
+        raise InvalidArgumentError(_native.text_of_no_value(operator_name), "EMPTY_ARRAY",
                                    {"operator": operator_name})
     return cut
 
@@ -105,12 +111,17 @@ def run_along(operator_name: str, call: Call, cut: Cut, client: _native.Client, 
               place: Reference | None = None) -> numpy.ndarray[Any, Any] | None:
     """Blocks until the values are there, one for each segment, as warpfold.calls.run. None if the server has
     written them to `place`."""
+    is_of_nothing = cut.length() == 0
+    if is_of_nothing:
+        place = None  # the server reduces only one of them
     if call.progress is None:
-        return _ask(operator_name, call, cut, client, None, stop, place)
-    with Meter(call.progress, call.elements.bytes_to_send) as meter:
-        values = _ask(operator_name, call, cut, client, meter.tell, stop, place)
-        meter.finish()
-    return values
+        values = _ask(operator_name, call, cut, client, None, stop, place)
+    else:
+        with Meter(call.progress, call.elements.bytes_to_send) as meter:
+            values = _ask(operator_name, call, cut, client, meter.tell, stop, place)
+            meter.finish()
+    # MemoryError or ValueError, NumPy's, if there are more values than memory can hold.
+    return values.repeat(cut.count()) if is_of_nothing and values is not None else values
 
 
 def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
@@ -124,8 +135,8 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
     if reference is not None and is_in_place:
         try:
             return _values(operator_name, elements, client, place, lambda to: (
-                client.reduce_segments_reference(reference.token, reference.byte_offset, cut.length(),
-                                                 cut.count(), to, call.task, call.settings.native(), stop)))
+                client.reduce_segments_reference(reference.token, reference.byte_offset, *cut.asked(), to,
+                                                 call.task, call.settings.native(), stop)))
         except NotFoundError:
             if elements.way == "resident":
                 raise
@@ -136,8 +147,8 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
     try:
         view = elements.view
         return _values(operator_name, elements, client, place, lambda to: client.reduce_segments(
-            view, cut.order_in_view(elements), cut.length(), cut.count(), to, call.task,
-            call.settings.native(), progress, stop))
+            view, cut.order_in_view(elements), *cut.asked(), to, call.task, call.settings.native(), progress,
+            stop))
     finally:
         elements.check_mapping()  # whose error says more than that the system could not read
 
@@ -186,7 +197,7 @@ def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.
 
     elements = call.elements
     pieces, elements.pieces = elements.pieces or iter(()), None
-    length = cut.length()
+    length, count_asked = cut.asked()
     values: list[numpy.ndarray[Any, Any]] = []
     sent = 0
 
@@ -205,7 +216,7 @@ def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.
         else:
             dimensions = list(range(len(piece.shape or ())))
             columns = client.reduce_segments(
-                view_of(piece, elements.type), dimensions, length, count // length if length else cut.count(),
+                view_of(piece, elements.type), dimensions, length, count // length if length else count_asked,
                 None, call.task, call.settings.native(), progress and tell, stop)
             values.append(column_of(operator_name, columns, elements))
             length_sent = count

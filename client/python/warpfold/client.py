@@ -67,7 +67,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         if not 1 <= whole("connections", connections) <= 64:
             raise ValueError(f"connections must be 1 to 64, not {connections}")
         if not 1 <= whole("max_attempts", max_attempts) < 2**31:
-            raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
+            raise ValueError(f"max_attempts must be 1 to 2**31 - 1, not {max_attempts}")
         if tls_ca is None and (tls_cert is not None or tls_key is not None):
             raise ValueError("tls_cert and tls_key need tls_ca")
         if (tls_cert is None) != (tls_key is None):

@@ -28,6 +28,10 @@ def type_named(dtype: Any) -> str:
         kind = None
     name = None if kind is None or dtype is None else element_type(kind)
     if name is None:
+        own = None if kind is None or dtype is None else in_other_byte_order(kind)
+        if kind is not None and own is not None:
+            raise TypeError(f"no element type is called {kind.str!r}, which has the other byte order: pass "
+                            f"numpy.frombuffer(data, {kind.str!r}).astype({own!r})")
         raise TypeError(f"no element type is called {dtype!r}: {', '.join(sorted(ELEMENT_TYPES))}")
     return name
 
@@ -64,9 +68,14 @@ def element_type(dtype: numpy.dtype[Any]) -> str | None:
     return dtype.name if dtype.name in ELEMENT_TYPES and dtype.isnative else None
 
 
+def in_other_byte_order(dtype: numpy.dtype[Any]) -> str | None:
+    """The element type that has the other byte order in `dtype`, if there is one."""
+    return None if dtype.isnative else element_type(dtype.newbyteorder("="))
+
+
 def unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
     dtype = array.dtype
-    if not dtype.isnative and dtype.newbyteorder("=").name in ELEMENT_TYPES:
+    if in_other_byte_order(dtype) is not None:
         remedy = "array.astype(array.dtype.newbyteorder('=')) has this machine's order"
         return TypeError(f"elements of {dtype.name} in the other byte order: {remedy}")
     if dtype.kind == "V" and dtype.itemsize == 2 and dtype.fields is None:
@@ -95,9 +104,21 @@ def remedy_of(array: Any) -> str:
         return "pass its to_numpy()"
     if hasattr(array, "__array__"):
         return "pass numpy.asarray(...) of it"
+    if isinstance(array, memoryview):
+        return "it was released"
     if hasattr(array, "__iter__"):
         return "pass iter(...) of pieces that are arrays, or numpy.fromiter(...) of numbers"
     return "pass what has DLPack, a buffer or __array_interface__, or iter(...) of such pieces"
+
+
+def no_piece(way: str) -> TypeError:
+    """The error for a piece whose elements are not in the host's memory, but come in this way."""
+    if way == "resident":
+        return TypeError("a kept array is no piece: reduce it by itself")
+    if way in ("staged", "gpu memory"):
+        return TypeError("an array on a GPU is no piece: pass a copy of it in the host's memory")
+    return TypeError("a piece must be an array in the host's memory, not another series of pieces, which are "
+                     "put in a row by itertools.chain")
 
 
 def name_of(array: Any) -> str:

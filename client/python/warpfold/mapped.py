@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import errno
+import mmap  # Loading it takes a descriptor, of which a call may find none.
 import operator
 import os
 import stat
@@ -16,8 +17,6 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    import mmap
-
     import numpy
 
 # What stands between an array and its mapping: views of views, and a buffer.
@@ -117,8 +116,6 @@ def mappings_of(arrays: list[numpy.ndarray[Any, Any]]) -> list[Mapping]:
 def mapping_of(array: Any) -> tuple[Mapping | None, Any]:
     """The mapping that a NumPy array, or a view of one, lies in, if there is one; or else the object whose
     memory it is, which may belong to a file, or None if it certainly does not."""
-    import mmap
-
     import numpy
 
     base = array

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from warpfold import errors
+from warpfold.element_types import in_other_byte_order
 
 if TYPE_CHECKING:
     import numpy
@@ -248,11 +249,14 @@ def answer_type(element_type: str, dtype: Any) -> numpy.dtype[Any]:
         raise TypeError("dtype= of the answer cannot be bfloat16: pass 'float32', and round that")
     answered: numpy.dtype[Any] = numpy.dtype(dtype)
     kinds = "f" if "float" in element_type else "iuf"
-    if answered.kind not in kinds or not answered.isnative or answered.itemsize > 8:
+    own = in_other_byte_order(answered)
+    if own is not None:
+        raise TypeError(f"dtype= of the answer cannot be {answered}, which has the other byte order: pass "
+                        f"dtype={own!r}")
+    if answered.kind not in kinds or answered.itemsize > 8:
         remedies = {"b": "any() and all() answer bool", "c": "complex numbers are not reduced",
                     "i": "pass array.astype(...)", "u": "pass array.astype(...)"}
-        remedy = remedies.get(answered.kind, "it must be a native-endian NumPy type of at most "
-                                                "64 bits")
+        remedy = remedies.get(answered.kind, "it must be a NumPy type of at most 64 bits")
         raise TypeError(f"dtype= of the answer for elements of {element_type} cannot be {answered}: {remedy}")
     return answered
 

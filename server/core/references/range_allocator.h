@@ -35,6 +35,9 @@ class RangeAllocator {
     return bytes > 0 ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
   }
 
+  // How many bytes the longest range may have that uses at most `bytes`.
+  static std::uint64_t RoundDown(std::uint64_t bytes) { return bytes - bytes % kAlignment; }
+
   std::uint64_t free_bytes() const { return free_bytes_; }
   std::uint64_t largest_free_bytes() const;
 

@@ -137,13 +137,16 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
   const std::uint64_t quota = limits_.owner_bytes;
   const bool is_bound = quota < pool_->ranges.bytes();
   if (is_bound && taken > quota) {
-    return Exhausted(reason::kArrayTooLarge, "the array can never fit: one owner may use at most ",
+    return Exhausted(reason::kArrayTooLarge,
+                     absl::StrCat("the array can never fit: one owner may use at most ",
+                                  RangeAllocator::RoundDown(quota), " bytes, a multiple of 512 within "),
                      "resident_owner_bytes", quota);
   }
   if (taken > pool_->MostOfOneParty()) {
     return Exhausted(reason::kArrayTooLarge,
                      absl::StrCat("the array can never fit: one client may use at most ",
-                                  pool_->MostOfOneParty(), " bytes, seven eighths of "),
+                                  RangeAllocator::RoundDown(pool_->MostOfOneParty()),
+                                  " bytes, a multiple of 512 within seven eighths of "),
                      "resident_bytes", pool_->ranges.bytes());
   }
   if (is_bound && owned > quota - taken) {

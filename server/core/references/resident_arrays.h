@@ -36,6 +36,10 @@ class ResidentArrays {
   // and room in the single message that lists them all.
   static constexpr std::size_t kMaxArrays = 4096;
 
+  // A device with less memory than this may keep no array at all: one party gets seven eighths of it, and an
+  // array takes a multiple of RangeAllocator::kAlignment.
+  static constexpr std::uint64_t kLeastBytes = 2 * RangeAllocator::kAlignment;
+
   struct Limits {
     // The most that arrays of one owner may take together, each a multiple of RangeAllocator::kAlignment.
     std::uint64_t owner_bytes = 0;
@@ -75,8 +79,8 @@ class ResidentArrays {
   ResidentArrays(const ResidentArrays&) = delete;
   ResidentArrays& operator=(const ResidentArrays&) = delete;
 
-  // Sets the memory to keep arrays in, of one device or of each of several. Call this before the first
-  // Reserve, at most once.
+  // Sets the memory to keep arrays in, of one device or of each of several, at least kLeastBytes each. Call
+  // this before the first Reserve, at most once.
   void Open(std::vector<std::unique_ptr<kernels::Memory>> memories, const Limits& limits);
 
   // Reserves room for an array, perhaps the room of one that has expired. The array has no token yet; its

@@ -16,13 +16,16 @@ absl::Status TooMany() { return absl::InternalError("more segments than there is
 std::optional<ResultsMemory> ResultsMemory::Take(std::shared_ptr<const NamedMemory> memory,
                                                  std::uint64_t byte_offset, std::size_t row_bytes,
                                                  std::uint64_t segment_count) {
-  // Even a place without segments has an end of its own.
-  const std::uint64_t end = byte_offset + std::max<std::uint64_t>(row_bytes * segment_count, 1);
-  if (!memory->BeginWriting(byte_offset, end)) return std::nullopt;
+  // Without segments nothing is written, and what lies there may be another call's.
+  std::optional<std::uint64_t> begin;
+  if (segment_count > 0) {
+    if (!memory->BeginWriting(byte_offset, byte_offset + row_bytes * segment_count)) return std::nullopt;
+    begin = byte_offset;
+  }
   ResultsMemory taken;
   taken.values_ = reinterpret_cast<std::uint64_t*>(memory->writable().data() + byte_offset);
   taken.segment_count_ = segment_count;
-  taken.place_ = std::make_shared<const Place>(std::move(memory), byte_offset);
+  taken.place_ = std::make_shared<const Place>(std::move(memory), begin);
   return taken;
 }
 

@@ -24,7 +24,8 @@ class ResultsMemory {
  public:
   // Columns for `segment_count` segments of `row_bytes` each, one after the other, from `byte_offset` on: its
   // address is a multiple of 8, and they must lie within memory->writable(). Nothing if another call has a
-  // part of that place, or a device may still write there for a call that has ended.
+  // part of that place, or a device may still write there for a call that has ended; a place without segments
+  // has no part.
   static std::optional<ResultsMemory> Take(std::shared_ptr<const NamedMemory> memory,
                                            std::uint64_t byte_offset, std::size_t row_bytes,
                                            std::uint64_t segment_count);
@@ -44,14 +45,17 @@ class ResultsMemory {
   absl::Status Write(std::uint64_t first, const kernels::SegmentsResult& result) const;
 
  private:
-  // Is reserved as long as this exists.
+  // Is reserved as long as this exists, from `begin` on if it has bytes.
   struct Place {
-    Place(std::shared_ptr<const NamedMemory> of, std::uint64_t at) : memory(std::move(of)), begin(at) {}
+    Place(std::shared_ptr<const NamedMemory> of, std::optional<std::uint64_t> at)
+        : memory(std::move(of)), begin(at) {}
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
-    ~Place() { memory->EndWriting(begin); }
+    ~Place() {
+      if (begin.has_value()) memory->EndWriting(*begin);
+    }
     const std::shared_ptr<const NamedMemory> memory;
-    const std::uint64_t begin;
+    const std::optional<std::uint64_t> begin;
   };
 
   ResultsMemory() = default;

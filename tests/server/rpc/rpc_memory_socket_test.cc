@@ -109,6 +109,23 @@ TEST_F(MemorySocketTest, AConnectionWithNothingRegisteredIsClosedAndTheClientCon
 }
 
 // A client that gives memory to the server must not be able to make it read what is not there.
+// The server counts a connection until it has closed it, which the client does not wait for.
+TEST_F(MemorySocketTest, TheLastConnectionOfAUserCanBeMadeAgainAsSoonAsItHasEnded) {
+  connection_.reset();
+  std::vector<SharedMemory> held;
+  while (held.size() < MemorySocket::kMaxOfOneUser - 1) {
+    held.push_back(*MemoryConnection::Open(path_)->Allocate(4096));
+  }
+  for (int i = 0; i < 300; ++i) {
+    const auto memory = MemoryConnection::Open(path_)->Allocate(4096);
+    ASSERT_TRUE(memory.ok()) << i << ": " << memory.status();
+  }
+  held.push_back(*MemoryConnection::Open(path_)->Allocate(4096));
+  const absl::Status status = MemoryConnection::Open(path_)->Allocate(4096).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("128 connections of one user"));
+}
+
 TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   const auto refusal = [&](int fd, std::uint64_t bytes) {
     const absl::Status status = connection_->Register(fd, bytes).status();

@@ -23,6 +23,7 @@
 #include "client/client.h"
 #include "client/error.h"
 #include "client/shared_memory.h"
+#include "server/core/references/results_memory.h"
 #include "tests/server/memory/fake_seals.h"
 #include "tests/server/rpc/memory_socket_fixture.h"
 #include "warpfold/v1/segments.grpc.pb.h"
@@ -391,6 +392,20 @@ TEST_F(SharedResultsTest, PlacesThatTouchAndPlacesThatOverlap) {
   memory->EndWriting(80);
   ASSERT_TRUE(memory->BeginWriting(0, 1000));
   memory->EndWriting(0);
+}
+
+// A call without segments names no byte of the place of another one.
+TEST_F(SharedResultsTest, PlacesWithoutBytes) {
+  const std::shared_ptr<const NamedMemory> memory = *service_.memories.Find(memory_->token(), absl::Now());
+  const auto place = ResultsMemory::Take(memory, 80, 8, 10);
+  ASSERT_TRUE(place.has_value());
+  for (const std::uint64_t begin : {0, 80, 96, 152, 160}) {
+    EXPECT_TRUE(ResultsMemory::Take(memory, begin, 8, 0).has_value()) << begin;
+    EXPECT_FALSE(ResultsMemory::Take(memory, 96, 8, 1).has_value()) << "given back with " << begin;
+  }
+  EXPECT_FALSE(ResultsMemory::Take(memory, 80, 8, 10).has_value());
+  const auto nothing = ResultsMemory::Take(memory, 240, 8, 0);
+  EXPECT_TRUE(ResultsMemory::Take(memory, 200, 8, 10).has_value());
 }
 
 TEST_F(SharedResultsTest, TheirColumnsAreKnownBefore) {

@@ -189,15 +189,33 @@ TEST_F(ResidentArraysTest, AnArrayThatNoWaitMakesRoomForIsTooLarge) {
     }
   };
   const std::string of_pool = absl::StrCat("one client may use at most ", kMost,
-                                           " bytes, seven eighths of resident_bytes = ", kBytes);
+                                           " bytes, a multiple of 512 within seven eighths of "
+                                           "resident_bytes = ",
+                                           kBytes);
   expect_most(kBytes, kMost, of_pool);  // as without a quota
   expect_most(kMost + kUnit, kMost, of_pool);
   expect_most(kBytes / 2, kBytes / 2, absl::StrCat("resident_owner_bytes = ", kBytes / 2));
+  expect_most(3 * kUnit + 1, 3 * kUnit,
+              absl::StrCat("one owner may use at most ", 3 * kUnit,
+                           " bytes, a multiple of 512 within resident_owner_bytes = ", 3 * kUnit + 1));
   EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes + 1), now_).status()), "ARRAY_TOO_LARGE");
   // Arrays of others may go.
   const std::string one = Put(Of(kBytes / 2, "one"));
   const std::string two = Put(Of(kBytes / 4, "two"));
   EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes / 2, "three"), now_).status()), "RESIDENT_FULL");
+}
+
+// Seven eighths of the memory need not be a multiple of 512 bytes.
+TEST_F(ResidentArraysTest, ThatAnArrayCanNeverFitNamesTheBytesThatDo) {
+  ResidentArrays arrays(registry_);
+  arrays.Open(backend_.AllocateOfEach(10'000), {.owner_bytes = 10'000});
+  const absl::Status refused = arrays.Reserve(Of(8750), now_).status();
+  EXPECT_EQ(ReasonOf(refused), "ARRAY_TOO_LARGE");
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("at most 8704 bytes, a multiple of 512 within seven eighths of "
+                                 "resident_bytes = 10000"));
+  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(8705), now_).status()), "ARRAY_TOO_LARGE");
+  EXPECT_TRUE(arrays.Reserve(Of(8704), now_).ok());
 }
 
 // Anybody may make up names of owners.

@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Texts of errors that both sides write: the server for an array, and the client for one of many segments, of
+// which the server sends only the reason.
+#pragma once
+
+#include <string>
+
+namespace warpfold {
+
+// Of EMPTY_ARRAY.
+inline std::string TextOfNoValue(const std::string& op) { return op + " of no elements has no value"; }
+
+}  // namespace warpfold
