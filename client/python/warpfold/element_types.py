@@ -54,7 +54,8 @@ def bfloat16() -> numpy.dtype[Any]:
         import ml_dtypes
     except ImportError:
         raise TypeError("NumPy has no bfloat16 without ml_dtypes (pip install ml_dtypes)") from None
-    return numpy.dtype(ml_dtypes.bfloat16)
+    dtype: numpy.dtype[Any] = numpy.dtype(ml_dtypes.bfloat16)
+    return dtype
 
 
 def element_bytes(type_name: str) -> int:

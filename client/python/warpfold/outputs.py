@@ -44,10 +44,10 @@ class Output(ABC):
     def _checked(self, values: Any) -> numpy.ndarray[Any, Any]:
         import numpy
 
-        values = numpy.asarray(values)
-        if not numpy.can_cast(values.dtype, self.dtype, "safe"):
-            check_fits(values, self.dtype, self.operator, f"out, an array of {self.dtype}")
-        return values
+        array: numpy.ndarray[Any, Any] = numpy.asarray(values)
+        if not numpy.can_cast(array.dtype, self.dtype, "safe"):
+            check_fits(array, self.dtype, self.operator, f"out, an array of {self.dtype}")
+        return array
 
 
 class _HostOutput(Output):
