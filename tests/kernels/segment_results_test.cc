@@ -54,35 +54,44 @@ class SegmentResultsTest : public testing::Test {
   // Reduces segments of three elements, whose results go to columns of `stride` values that begin after one
   // value of the pages, and compares them with what the slot returns without columns.
   void ExpectSame(Slot& slot, std::uint64_t segments, std::uint64_t stride, const Pages& pages) {
+    const std::vector<std::uint64_t> expected = Reduce(slot, segments, {});
+    ASSERT_EQ(expected.size(), 3 * segments);
+    const std::span<std::uint64_t> memory = pages.all();
+    const std::vector<std::uint64_t> written =
+        Reduce(slot, segments, {.values = memory.data() + 1, .stride = stride});
+    if (written.empty()) {
+      EXPECT_TRUE(std::ranges::equal(memory, InColumns(expected, stride, memory.size())));
+    } else {
+      EXPECT_EQ(written, expected);
+      EXPECT_EQ(std::ranges::count(memory, kUntouched), std::ssize(memory));
+    }
+    std::ranges::fill(memory, kUntouched);
+  }
+
+  // The values that the slot returns of so many segments; none if it has written them to the columns.
+  std::vector<std::uint64_t> Reduce(Slot& slot, std::uint64_t segments, const ResultColumns& columns) {
     Random random(segments);
     const std::vector<std::byte> data =
         RandomElements(ElementType::kInt32, 3 * segments, Flavour::kExtreme, random);
-    SegmentCut cut = {.segment_count = segments, .length = 3};
-    const auto reduce = [&] {
-      std::ranges::copy(data, slot.staging().begin());
-      EXPECT_TRUE(slot.StartSegments(*reduction_, cut).ok());
-      return slot.WaitSegments();
-    };
-    const absl::StatusOr<SegmentsResult> returned = reduce();
-    ASSERT_TRUE(returned.ok()) << returned.status();
-    const std::vector<std::uint64_t> expected(returned->values.begin(), returned->values.end());
-    ASSERT_EQ(expected.size(), 3 * segments);
+    std::ranges::copy(data, slot.staging().begin());
+    const SegmentCut cut = {.segment_count = segments, .length = 3, .results = columns};
+    EXPECT_TRUE(slot.StartSegments(*reduction_, cut).ok());
+    const absl::StatusOr<SegmentsResult> result = slot.WaitSegments();
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (!result.ok()) return {};
+    return {result->values.begin(), result->values.end()};
+  }
 
-    const std::span<std::uint64_t> memory = pages.all();
-    cut.results = {.values = memory.data() + 1, .stride = stride};
-    const absl::StatusOr<SegmentsResult> written = reduce();
-    ASSERT_TRUE(written.ok()) << written.status();
-    std::vector<std::uint64_t> in_memory(memory.size(), kUntouched);
-    if (written->values.empty()) {
-      for (std::uint64_t column = 0; column < 3; ++column) {
-        std::copy_n(expected.begin() + static_cast<std::ptrdiff_t>(column * segments), segments,
-                    in_memory.begin() + static_cast<std::ptrdiff_t>(1 + column * stride));
-      }
-    } else {
-      EXPECT_TRUE(std::ranges::equal(written->values, expected));
+  // Memory of `size` values with these columns, which begin after one value.
+  static std::vector<std::uint64_t> InColumns(std::span<const std::uint64_t> values, std::uint64_t stride,
+                                              std::uint64_t size) {
+    std::vector<std::uint64_t> memory(size, kUntouched);
+    const std::size_t segments = values.size() / 3;
+    for (std::size_t column = 0; column < 3; ++column) {
+      std::ranges::copy(values.subspan(column * segments, segments),
+                        memory.begin() + static_cast<std::ptrdiff_t>(1 + column * stride));
     }
-    EXPECT_TRUE(std::ranges::equal(memory, in_memory));
-    std::ranges::fill(memory, kUntouched);
+    return memory;
   }
 
   std::optional<ReductionPlan> reduction_;
@@ -181,27 +190,12 @@ TEST_F(SegmentResultsTest, AreTheSameInMemoryOfTheDevice) {
     SCOPED_TRACE(segments);
     const std::uint64_t stride = segments + 5;
     DeviceMemory memory(*backend, 3 * stride + 1);
-    Random random(segments);
-    const std::vector<std::byte> data =
-        RandomElements(ElementType::kInt32, 3 * segments, Flavour::kExtreme, random);
-    SegmentCut cut = {.segment_count = segments, .length = 3};
-    std::ranges::copy(data, slot.staging().begin());
-    ASSERT_TRUE(slot.StartSegments(*reduction_, cut).ok());
-    const absl::StatusOr<SegmentsResult> returned = slot.WaitSegments();
-    ASSERT_TRUE(returned.ok()) << returned.status();
-    std::vector<std::uint64_t> expected(3 * stride + 1, kUntouched);
-    for (std::size_t column = 0; column < 3; ++column) {
-      std::ranges::copy(returned->Column(column),
-                        expected.begin() + static_cast<std::ptrdiff_t>(1 + column * stride));
-    }
-    cut.results = memory.From(1, stride);
-    std::ranges::copy(data, slot.staging().begin());
-    ASSERT_TRUE(slot.StartSegments(*reduction_, cut).ok());
-    const absl::StatusOr<SegmentsResult> written = slot.WaitSegments();
-    ASSERT_TRUE(written.ok()) << written.status();
+    const std::vector<std::uint64_t> expected = Reduce(slot, segments, {});
+    ASSERT_EQ(expected.size(), 3 * segments);
+    const std::vector<std::uint64_t> written = Reduce(slot, segments, memory.From(1, stride));
     if (memory.memory().host_can_read()) continue;  // results may also be returned then
-    EXPECT_TRUE(written->values.empty());
-    EXPECT_EQ(memory.Load(), expected);
+    EXPECT_TRUE(written.empty());
+    EXPECT_EQ(memory.Load(), InColumns(expected, stride, 3 * stride + 1));
   }
 }
 
