@@ -25,11 +25,11 @@ constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
 constexpr absl::Duration kLongestRest = absl::Seconds(1);
 // The shortest time for which a target that does not serve is left out.
 constexpr absl::Duration kLeftOut = absl::Seconds(1);
-// The time for which a server that refused a connection is not asked for another one.
-constexpr absl::Duration kFull = absl::Seconds(1);
 // The same for a target to which the call could not even connect: until gRPC has given up, too
 // (connection.cc), and fails the next call at once.
 constexpr absl::Duration kSilentLeftOut = absl::Seconds(5);
+// The time for which a server that refused a connection is not asked for another one.
+constexpr absl::Duration kFull = absl::Seconds(1);
 
 // As long as the server asks for, and varied as a pause is.
 absl::Duration RestAfter(const absl::Status& status) {
@@ -137,16 +137,17 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   const bool was_refused = std::exchange(refused_, false);
   // If the connection broke because of memory of this process, the target is fine.
   if (MayRetry(status, {}) && !CouldNotRead(status)) {
-    const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
+    const bool is_busy = IsBusy(status);
     // The server may have no place for this connection, while it has others. But those may be broken, too,
     // and not know it yet: if the next one fails, the server counts as gone.
-    refused_ = !IsBusy(status) && !IsDraining(status) && !was_connected_ && !was_refused &&
+    refused_ = !is_busy && !IsDraining(status) && !was_connected_ && !was_refused &&
                targets_.OnlyOthersWork(lease_, now);
-    if (!IsBusy(status)) targets_.Rest(lease_, now);
+    if (!is_busy) targets_.Rest(lease_, now);
     if (refused_) {
       targets_.NoteFull(lease_.target(), now + kFull);
     } else {
-      if (!IsBusy(status)) NoteFailed();
+      if (!is_busy) NoteFailed();
+      const absl::Duration least = is_busy ? absl::ZeroDuration() : kLeftOut;
       targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
     }
   }
