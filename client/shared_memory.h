@@ -121,8 +121,11 @@ class MemoryConnection {
                                                const std::string& pci_bus_id, std::uint64_t byte_offset,
                                                std::uint64_t byte_count,
                                                const CallOptions& options = {}) const;
-  // The same, but whoever knows the token can have results written there, too. The server knows nothing of
-  // this process's streams: what they still do to the memory must have ended before the call for results.
+  // The same, but whoever knows the token can have results written there, too. PERMISSION_DENIED
+  // (NOT_ALLOWED) unless this process has the user of the server's. The server knows nothing of this process'
+  // streams: what they still do to the memory must have ended before the call for results. After a call that
+  // failed, the memory must not be put to other use until the server no longer writes there: a call that
+  // names it is rejected, and tried again, until then.
   absl::StatusOr<RegisteredMemory> RegisterGpuForResults(std::span<const std::byte> handle,
                                                          const std::string& pci_bus_id,
                                                          std::uint64_t byte_offset, std::uint64_t byte_count,

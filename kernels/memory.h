@@ -78,7 +78,7 @@ struct ProcessMemory {
   std::array<char, kBusIdBytes> pci_bus_id = {};
   std::uint64_t byte_offset = 0;
   std::uint64_t byte_count = 0;
-  // Whether results may be written there. Whoever has a handle can write to the memory.
+  // Whether its owner wants results there. The handle itself does not restrict what is done to the memory.
   bool writable = false;
 };
 
