@@ -40,8 +40,8 @@ class ResultsMemory {
   kernels::ResultColumns ColumnsOf(std::uint64_t first, std::uint64_t count) const;
 
   // Writes what has been made of segments from `first` on, unless a slot has written that itself. INTERNAL if
-  // there are no such segments; errors of the device if the memory is a GPU's, which takes some 10 us for
-  // each column.
+  // there are no such segments; errors of the device if the memory is a GPU's, to which each column
+  // is a copy that this waits for.
   absl::Status Write(std::uint64_t first, const kernels::SegmentsResult& result) const;
 
  private:
