@@ -94,6 +94,13 @@ class SegmentResultsTest : public testing::Test {
     return memory;
   }
 
+  // As many segments as a start may have.
+  std::uint64_t Most(Slot& slot) const {
+    return std::min(slot.SegmentCapacity(*reduction_), slot.staging().size() / 12);
+  }
+  // Also few, that a GPU's kernels write to the host themselves.
+  std::vector<std::uint64_t> Numbers(Slot& slot) const { return {1, 100, Most(slot)}; }
+
   std::optional<ReductionPlan> reduction_;
 };
 
@@ -101,9 +108,7 @@ TEST_F(SegmentResultsTest, AreTheSameInRegisteredMemory) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr) return;
   Slot& slot = *backend->slots().front();
-  // Few, that a GPU's kernels write to the host themselves, and as many as a start may have.
-  const std::uint64_t most = std::min(slot.SegmentCapacity(*reduction_), slot.staging().size() / 12);
-  for (const std::uint64_t segments : {std::uint64_t{1}, std::uint64_t{100}, most}) {
+  for (const std::uint64_t segments : Numbers(slot)) {
     SCOPED_TRACE(segments);
     const std::uint64_t stride = segments + 5;
     const Pages pages(3 * stride + 1);
@@ -119,7 +124,7 @@ TEST_F(SegmentResultsTest, ReachOverTheEndOfAPart) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr || SmallScale()) return;
   Slot& slot = *backend->slots().front();
-  const std::uint64_t most = std::min(slot.SegmentCapacity(*reduction_), slot.staging().size() / 12);
+  const std::uint64_t most = Most(slot);
   constexpr std::uint64_t kPartBytes = std::uint64_t{64} << 20;
   constexpr std::uint64_t kPart = kPartBytes / sizeof(std::uint64_t);
   const Pages pages(2 * kPart + 2 * most, kPartBytes);
@@ -185,8 +190,7 @@ TEST_F(SegmentResultsTest, AreTheSameInMemoryOfTheDevice) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr) return;
   Slot& slot = *backend->slots().front();
-  const std::uint64_t most = std::min(slot.SegmentCapacity(*reduction_), slot.staging().size() / 12);
-  for (const std::uint64_t segments : {std::uint64_t{1}, std::uint64_t{100}, most}) {
+  for (const std::uint64_t segments : Numbers(slot)) {
     SCOPED_TRACE(segments);
     const std::uint64_t stride = segments + 5;
     DeviceMemory memory(*backend, 3 * stride + 1);
