@@ -185,8 +185,8 @@ def _await_last_write(client: _native.Client, place: Reference) -> None:
             return
         except ResourceExhaustedError:
             continue  # it has waited for as long as the server asked for
-        except WarpfoldError:
-            return  # the server has ended, or its device is lost: nothing writes
+        except (WarpfoldError, RuntimeError):
+            return  # the server has ended, its device is lost, or the client was closed: see the first error
 
 
 def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.Client,
