@@ -3,11 +3,8 @@
 //
 // Results of segments that the server writes to memory that it shares with the client, instead of sending
 // them.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -327,85 +324,6 @@ TEST_F(SharedResultsTest, MemoryOfACallThatWasCancelled) {
   Await([&] { return server_->in_progress() == 0; });
   GiveMemoryBackBeforeTheDeviceEnds();
   ExpectUnharmed();
-}
-
-TEST_F(SharedResultsTest, MemfdsForResults) {
-  constexpr int kShrink = F_SEAL_SHRINK;
-  const int good = Memfd(8192, true, kShrink);
-  const auto registered = connection_->RegisterForResults(good, 8192);
-  ASSERT_TRUE(registered.ok()) << registered.status();
-  // Nobody else can map it for writing now, nor make holes into it.
-  EXPECT_EQ(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, good, 0), MAP_FAILED);
-  EXPECT_NE(fallocate(good, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
-  const auto array = client_.Put(values_);
-  ASSERT_TRUE(array.ok());
-  const auto summary =
-      client_.ReduceSegmentsReference({.operators = {"max"}}, ElementType::kInt32, array->part(0, 10),
-                                      {.length = 1, .results = ResultsReference{registered->token(), 4096}},
-                                      [](const warpfold::SegmentResults&) {});
-  ASSERT_TRUE(summary.ok()) << summary.status();
-  std::vector<std::int64_t> read(10);
-  ASSERT_EQ(pread(good, read.data(), 80, 4096), 80);
-  EXPECT_TRUE(std::ranges::equal(read, std::span(values_).first(10)));
-  close(good);
-  // It was sealed against writes before; its bytes are not there; it cannot be sealed.
-  for (const int seals : {kShrink | F_SEAL_WRITE, kShrink | F_SEAL_FUTURE_WRITE}) {
-    const int sealed = Memfd(8192, true, seals);
-    const absl::Status status = connection_->RegisterForResults(sealed, 8192).status();
-    EXPECT_EQ(GetErrorInfo(status)->reason, "BAD_MEMORY");
-    EXPECT_THAT(status.message(), testing::HasSubstr("for writing"));
-    EXPECT_TRUE(connection_->Register(sealed, 8192).ok()) << "it can be read";
-    close(sealed);
-  }
-  const int sparse = Memfd(8192, false, kShrink);
-  EXPECT_EQ(GetErrorInfo(connection_->RegisterForResults(sparse, 8192).status())->reason, "BAD_MEMORY");
-  close(sparse);
-  const int hanging = Memfd(kHangs, true, kShrink);
-  EXPECT_EQ(GetErrorInfo(connection_->RegisterForResults(hanging, kHangs).status())->reason, "BAD_MEMORY");
-  close(hanging);
-  EXPECT_TRUE(connection_->AllocateForResults(4096).ok());
-}
-
-// Without the memory socket's answer, the mapping goes with the client.
-TEST_F(SharedResultsTest, AClientThatLeavesWhileItsMemoryIsSealed) {
-  const int hanging = Memfd(kHangs, true, F_SEAL_SHRINK);
-  const auto other = MemoryConnection::Open(path_);
-  ASSERT_TRUE(other.ok());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(
-      other->RegisterForResults(hanging, kHangs, {.timeout = absl::Milliseconds(50)}).status()));
-  close(hanging);
-  EXPECT_TRUE(connection_->AllocateForResults(4096).ok());
-}
-
-// A place is reserved for a call, and other places are not.
-TEST_F(SharedResultsTest, PlacesThatTouchAndPlacesThatOverlap) {
-  const std::shared_ptr<const NamedMemory> memory = *service_.memories.Find(memory_->token(), absl::Now());
-  ASSERT_TRUE(memory->BeginWriting(80, 160));
-  for (const auto& [begin, end] :
-       {std::pair(72, 88), {80, 88}, {152, 160}, {152, 168}, {0, 1000}, {96, 104}}) {
-    EXPECT_FALSE(memory->BeginWriting(begin, end)) << begin;
-  }
-  for (const auto& [begin, end] : {std::pair(0, 80), {160, 240}}) {
-    ASSERT_TRUE(memory->BeginWriting(begin, end)) << begin;
-    memory->EndWriting(begin);
-  }
-  memory->EndWriting(80);
-  ASSERT_TRUE(memory->BeginWriting(0, 1000));
-  memory->EndWriting(0);
-}
-
-// A call without segments names no byte of the place of another one.
-TEST_F(SharedResultsTest, PlacesWithoutBytes) {
-  const std::shared_ptr<const NamedMemory> memory = *service_.memories.Find(memory_->token(), absl::Now());
-  const auto place = ResultsMemory::Take(memory, 80, 8, 10);
-  ASSERT_TRUE(place.has_value());
-  for (const std::uint64_t begin : {0, 80, 96, 152, 160}) {
-    EXPECT_TRUE(ResultsMemory::Take(memory, begin, 8, 0).has_value()) << begin;
-    EXPECT_FALSE(ResultsMemory::Take(memory, 96, 8, 1).has_value()) << "given back with " << begin;
-  }
-  EXPECT_FALSE(ResultsMemory::Take(memory, 80, 8, 10).has_value());
-  const auto nothing = ResultsMemory::Take(memory, 240, 8, 0);
-  EXPECT_TRUE(ResultsMemory::Take(memory, 200, 8, 10).has_value());
 }
 
 TEST_F(SharedResultsTest, TheirColumnsAreKnownBefore) {

@@ -4,63 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <memory>
-#include <numeric>
 
-#include "kernels/error.h"
-#include "server/core/calls/reduce_session.h"
-#include "tests/server/drive_session.h"
-#include "tests/server/fake_backend.h"
-#include "tests/server/requests.h"
+#include "tests/server/core/calls/session_fixture.h"
 
 namespace warpfold::server {
 namespace {
-
-std::vector<std::int32_t> Ascending(std::size_t n) {
-  std::vector<std::int32_t> elements(n);
-  std::iota(elements.begin(), elements.end(), 1);
-  return elements;
-}
-
-class SessionTest : public testing::Test {
- protected:
-  SessionTest() : service_(backend_, Limits{.max_stream_bytes = 1 << 20}, [this] { return now_; }) {}
-
-  // Sends the messages until one fails, then ends the stream. With `slow`, others want all slots between two.
-  absl::StatusOr<v1::Reduction> Run(const std::vector<v1::ReduceRequest>& requests, bool slow = false) {
-    std::vector<Message> messages;
-    for (const v1::ReduceRequest& request : requests) {
-      std::string bytes = request.SerializeAsString();
-      const std::size_t middle = bytes.size() / 2;
-      messages.push_back(MessageOf(std::move(bytes), {middle}));
-    }
-    return DriveSession(service_, pool_, messages, [&] {
-      if (!slow) return;
-      RevokeLoans(pool_);
-      EXPECT_EQ(pool_.free(), pool_.size());
-    });
-  }
-
-  void ExpectUnharmed() {
-    EXPECT_EQ(pool_.free(), pool_.size());
-    EXPECT_EQ(pool_.waiting(), 0u);
-    EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
-    EXPECT_EQ(backend_.behaviour.misuses, 0);
-  }
-
-  void ExpectError(const std::vector<v1::ReduceRequest>& requests, absl::StatusCode code,
-                   const std::string& reason) {
-    const absl::Status status = Run(requests).status();
-    EXPECT_EQ(status.code(), code) << status;
-    EXPECT_EQ(kernels::ErrorReason(status), reason) << status;
-    ExpectUnharmed();
-  }
-
-  absl::Time now_ = absl::UnixEpoch();
-  FakeBackend backend_;
-  Service service_;
-  SlotPool pool_{SlotsOf(backend_)};
-};
 
 TEST_F(SessionTest, ReducesAnArray) {
   v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX, v1::OPERATOR_ARGMIN});
@@ -86,57 +34,6 @@ TEST_F(SessionTest, BelowTheCrossoverNoSlotIsUsed) {
   const auto response = Run({Header({v1::OPERATOR_SUM}), Chunk(elements), Commit(20000, 80000)}, true);
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(response->results(0).int64_value(), 20000LL * 20001 / 2);
-  EXPECT_EQ(backend_.behaviour.starts, 0);
-}
-
-// An array of 1 to n that lies in the server's memory, after 16 bytes of another one.
-class ReferenceTest : public SessionTest {
- protected:
-  v1::ReduceRequest HeaderOfReference(std::size_t n, std::uint64_t first_element) {
-    std::vector<std::int32_t> elements = Ascending(n);
-    elements.insert(elements.begin(), 4, -1'000'000);
-    bytes_.assign(reinterpret_cast<const char*>(elements.data()), elements.size() * 4);
-    memory_ = *backend_.Register(AsBytes(bytes_));
-    v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
-    header.mutable_header()->set_first_element(first_element);
-    v1::ArrayReference& reference = *header.mutable_header()->mutable_reference();
-    reference.set_token(service_.memories.Add(std::make_shared<const NamedMemory>(
-        std::vector<NamedMemory::Part>{{.memory = memory_, .byte_offset = 0, .byte_count = bytes_.size()}})));
-    reference.set_byte_offset(16);
-    reference.set_element_count(n);
-    return header;
-  }
-
-  std::string bytes_;
-  std::shared_ptr<const kernels::Memory> memory_;
-};
-
-TEST_F(ReferenceTest, APartOfAnArrayIsReadFromTheBeginningOfItsBytes) {
-  for (const std::uint64_t first : {0, 1024, 1 << 20}) {
-    const auto reduction = Run({HeaderOfReference(50'000, first)});
-    ASSERT_TRUE(reduction.ok()) << reduction.status();
-    EXPECT_EQ(reduction->results(0).int64_value(), 50'000LL * 50'001 / 2) << first;
-    EXPECT_GT(backend_.behaviour.starts, 1);
-  }
-  ExpectUnharmed();
-}
-
-// Otherwise its state would not merge with any other.
-TEST_F(ReferenceTest, NoArrayEndsBeyondTheLongest) {
-  const std::size_t most = service_.limits.max_stream_bytes / 4;
-  const std::uint64_t most_first = service_.limits.max_first_byte() / 4;
-  const auto longest = Run({HeaderOfReference(most, most_first)});
-  EXPECT_TRUE(longest.ok()) << longest.status();
-  const auto beyond = Run({HeaderOfReference(most + 1, most_first)});
-  EXPECT_EQ(kernels::ErrorReason(beyond.status()), "BAD_HEADER") << beyond.status();
-  ExpectUnharmed();
-}
-
-TEST_F(ReferenceTest, WhatTheHostCanReadIsReducedBelowTheCrossoverWithoutASlot) {
-  service_.cpu_crossover_bytes = 400'000;
-  const auto reduction = Run({HeaderOfReference(50'000, 1024)});
-  ASSERT_TRUE(reduction.ok()) << reduction.status();
-  EXPECT_EQ(reduction->results(0).int64_value(), 50'000LL * 50'001 / 2);
   EXPECT_EQ(backend_.behaviour.starts, 0);
 }
 
@@ -407,16 +304,6 @@ TEST_F(SessionTest, AnArrayThatIsNotCommittedComesUntilTheEnd) {
   now_ += absl::Seconds(1);
   EXPECT_EQ(receive(), absl::Seconds(3)) << "all has come";
   driver.OnEnd();
-}
-
-TEST_F(ReferenceTest, NothingIsReceivedOfAnArrayThatIsThere) {
-  SessionDriver driver(service_, pool_);
-  driver.OnMessage(MessageOf(HeaderOfReference(50'000, 0)));
-  now_ += absl::Seconds(1);
-  CallRecord record;
-  driver.session().Describe(now_, &record);
-  EXPECT_EQ(record.stages->receive, std::nullopt);
-  driver.session().Release();
 }
 
 // A slot that is free at once is one that was waited for, if only for no time.
