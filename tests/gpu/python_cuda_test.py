@@ -16,6 +16,7 @@ import concurrent.futures
 import ctypes
 import datetime
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -332,6 +333,28 @@ class PythonCudaTest(unittest.TestCase):
                 result = self.client(device=device).reduce(array, ["sum", "argmax"])
                 self.assertEqual((result.way, result["sum"], result["argmax"]),
                                  (way, expected, (1 << 20) - 1))
+
+    def test_results_on_another_gpu(self):
+        """Of arrays on each GPU to tensors on each; a server that has one of them cannot write to the other."""
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("PyTorch is not here")
+        import torch
+        import warpfold.gpu
+
+        last = torch.cuda.device_count() - 1
+        if last == 0:
+            self.skipTest("there is one GPU")
+        self.addCleanup(torch.cuda.empty_cache)
+        numbers = torch.arange(1 << 20, dtype=torch.float64).reshape(1 << 10, 1 << 10)
+        expected = numbers.sum(axis=1).numpy()
+        for device, source, place in itertools.product((_DEVICE, "cuda:all"), (0, last), (0, last)):
+            with self.subTest(device, source=source, place=place):
+                target = torch.full((1 << 10,), -1, dtype=torch.float64, device=f"cuda:{place}")
+                client = self.client(device=device)
+                with mock.patch("warpfold.gpu.write", wraps=warpfold.gpu.write) as write:
+                    client.sum(numbers.to(f"cuda:{source}"), axis=1, out=target)
+                self.assertEqual(write.called, device == _DEVICE and place != 0)
+                numpy.testing.assert_array_equal(target.cpu().numpy(), expected)
 
 
 if __name__ == "__main__":

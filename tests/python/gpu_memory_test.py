@@ -312,6 +312,34 @@ def test_what_numbas_protocol_says_of_a_place(what, is_there):
     assert gpu.place_of(array) == (gpu.Place(640, "float64", (2, 3)) if is_there else None)
 
 
+class OnAnotherGpu(OnGpu):
+    """PyTorch exports a tensor only if its GPU is the thread's current one."""
+
+    def __dlpack_device__(self):
+        return dlpack.CUDA, 1
+
+    def __dlpack__(self, **options):
+        raise BufferError("Can't export tensors on a different CUDA device index")
+
+
+def test_an_array_that_dlpack_does_not_export_is_found_by_numbas_protocol(client, lent):
+    client._memory._connection = lent
+    x = lent.shared.bytes()
+    x[:] = 3
+    result = client.reduce(OnAnotherGpu(x), ["sum"])
+    assert (result.way, result["sum"]) == ("gpu memory", 24_000)
+
+
+@pytest.mark.parametrize("typestr", ["<V2", "<f2"])
+def test_bfloat16_by_numbas_protocol(typestr):
+    """The protocol does not have this type. PyTorch has said either."""
+    array = types.SimpleNamespace(dtype="torch.bfloat16", __cuda_array_interface__={
+        "data": (640, False), "shape": (3,), "typestr": typestr})
+    assert gpu.place_of(array) == gpu.Place(640, "bfloat16", (3,))
+    with pytest.raises(TypeError, match="cannot be written to: .* and that NumPy has"):
+        gpu.target_of(array)
+
+
 @pytest.mark.parametrize("refuses", ["", "cuPointerGetAttribute", "cuMemGetAddressRange_v2",
                                      "cuCtxSynchronize", "cuCtxPushCurrent_v2", "cuIpcGetMemHandle"])
 def test_arrays_on_a_gpu_that_cannot_be_shared_are_staged(client, monkeypatch, refuses):
@@ -347,7 +375,7 @@ class ByDlpack(dlpack.Exporter):
         return self.array.copy()
 
 
-@pytest.mark.parametrize("kind", [OnGpu, lambda x: ByDlpack(x, dlpack.CUDA),
+@pytest.mark.parametrize("kind", [OnGpu, OnAnotherGpu, lambda x: ByDlpack(x, dlpack.CUDA),
                                   lambda x: ByDlpack(x, dlpack.CUDA_MANAGED)])
 def test_an_array_is_staged_once_the_gpu_has_written_it(near, monkeypatch, kind):
     x = numpy.arange(100.0)

@@ -39,7 +39,8 @@ class Place(NamedTuple):
 
 def place_of(array: Any) -> Place | None:
     """None for an array that is empty, has gaps, or has elements of another type."""
-    place = _by_dlpack(array) if hasattr(array, "__dlpack__") else _by_interface(array)
+    view = _view_of(array)
+    place = _by_interface(array, _interface_of(array)) if view is None else _by_dlpack(view)
     return None if place is None or 0 in place.shape else place
 
 
@@ -48,7 +49,7 @@ def target_of(array: Any) -> Place | None:
     open. None if it does not say that it is on a GPU by "CUDA Array Interface": DLPack may hand out a copy.
     TypeError or ValueError if it cannot be written to."""
     try:
-        interface = getattr(array, "__cuda_array_interface__", None)
+        interface = _interface_of(array)
     except Exception as error:  # whatever the library raises says why
         raise TypeError(f"an array on a GPU that cannot be written to: {error}") from None
     if interface is None:
@@ -56,10 +57,10 @@ def target_of(array: Any) -> Place | None:
     # JAX promises that its arrays never change, and does not say so here.
     if interface["data"][1] or type(array).__module__.split(".")[0] in ("jax", "jaxlib"):
         raise ValueError("an array on a GPU that must not be written to: it is read-only")
-    place = _by_interface(array)
-    if place is None:
+    place = _by_interface(array, interface)
+    if place is None or place.type == "bfloat16":
         raise TypeError("an array on a GPU that cannot be written to: its elements must lie in row-major "
-                        "order without gaps, and be of a type that can be reduced")
+                        "order without gaps, and be of a type that can be reduced and that NumPy has")
     return place
 
 
@@ -102,13 +103,11 @@ def finish(array: Any) -> None:
 
 
 def _address_of(array: Any) -> int | None:
-    if not hasattr(array, "__dlpack__"):
-        return int(array.__cuda_array_interface__["data"][0])
-    try:
-        view = exported(array)
-    except TypeError:
-        return None
-    return view.address if view.device in (_CUDA, _CUDA_MANAGED) else None
+    view = _view_of(array)
+    if view is not None:
+        return view.address if view.device in (_CUDA, _CUDA_MANAGED) else None
+    interface = _interface_of(array)
+    return None if interface is None else int(interface["data"][0])
 
 
 @functools.cache
@@ -122,21 +121,36 @@ def _driver() -> _native.GpuDriver | None:
         return None
 
 
-def _by_dlpack(array: Any) -> Place | None:
+def _view_of(array: Any) -> _native.View | None:
+    """None without DLPack, or if it fails: PyTorch exports only what is on the thread's current GPU."""
+    if not hasattr(array, "__dlpack__"):
+        return None
     try:
-        view = exported(array)
+        return exported(array)
     except TypeError:
         return None
+
+
+def _interface_of(array: Any) -> dict[str, Any] | None:
+    """Numba's protocol, "CUDA Array Interface" version 3."""
+    interface: dict[str, Any] | None = getattr(array, "__cuda_array_interface__", None)
+    return interface
+
+
+def _by_dlpack(view: _native.View) -> Place | None:
     if view.type not in ELEMENT_TYPES or view.device != _CUDA or not view.contiguous:
         return None
     return Place(view.address, view.type, view.shape)
 
 
-def _by_interface(array: Any) -> Place | None:
-    """Numba's protocol, "CUDA Array Interface" version 3."""
-    interface = array.__cuda_array_interface__
+def _by_interface(array: Any, interface: dict[str, Any] | None) -> Place | None:
+    if interface is None or interface.get("mask") is not None:
+        return None
     (name, nbytes), shape = _type_of(interface["typestr"]), tuple(interface["shape"])
-    if name is None or interface.get("mask") is not None:
+    # The protocol cannot name this type: PyTorch says "<V2", and earlier versions of it "<f2", which is float16.
+    if str(getattr(array, "dtype", None)).endswith("bfloat16"):
+        name = "bfloat16"
+    if name is None:
         return None
     strides = interface.get("strides")
     if strides and tuple(strides) != _row_major(shape, nbytes):
