@@ -236,6 +236,10 @@ class Backend {
     return absl::UnimplementedError("this device opens no memory for pieces");
   }
 
+  // INVALID_ARGUMENT (BAD_MEMORY) if another process' memory is said to be on a GPU that is not one of the
+  // devices. It does not touch the memory, so that it returns at once.
+  virtual absl::Status CheckOwner(const ProcessMemory&) { return absl::OkStatus(); }
+
   // Opens device memory of another process. INVALID_ARGUMENT (BAD_MEMORY) if no device knows this memory, or
   // the range is not within it; UNIMPLEMENTED (UNSUPPORTED_MEMORY) if the backend's devices do not have such
   // memory. The memory stays while it is open, even if the other process ends.

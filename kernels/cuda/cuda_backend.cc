@@ -87,6 +87,9 @@ class CudaBackend : public Backend {
     piece_memory_ = {pieces_->data(), pieces_->size()};
     return absl::OkStatus();
   }
+  absl::Status CheckOwner(const ProcessMemory& memory) override {
+    return CheckProcessMemoryOwner(gpus_, memory, fault_);
+  }
   absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) override {
     return OpenProcessMemory(gpus_, memory, fault_);
   }

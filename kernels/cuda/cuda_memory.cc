@@ -255,6 +255,10 @@ absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus
   return memory;
 }
 
+absl::Status CheckProcessMemoryOwner(std::span<const Gpu> gpus, const ProcessMemory& memory, Fault& fault) {
+  return memory.pci_bus_id.front() == '\0' ? absl::OkStatus() : GpuOf(gpus, memory, fault).status();
+}
+
 absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(std::span<const Gpu> gpus,
                                                           const ProcessMemory& memory, Fault& fault) {
   if (memory.pci_bus_id.front() != '\0') {

@@ -26,6 +26,7 @@ absl::StatusOr<std::unique_ptr<Memory>> BeginRegisterHost(Gpu gpu, std::span<con
 // let it be registered, or a GPU has other addresses for it.
 absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus,
                                                        std::span<const std::byte> bytes, Fault& fault);
+absl::Status CheckProcessMemoryOwner(std::span<const Gpu> gpus, const ProcessMemory& memory, Fault& fault);
 // Opens the memory on the GPU that knows the handle.
 absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(std::span<const Gpu> gpus,
                                                           const ProcessMemory& memory, Fault& fault);

@@ -130,6 +130,7 @@ absl::Status Registrar::CheckHost(const Memfd& memfd, std::uint64_t byte_count, 
 
 absl::Status Registrar::CheckGpu(const kernels::ProcessMemory& memory, uid_t user) {
   if (memory.byte_count == 0) return BadMemory("byte_count must be at least 1");
+  if (absl::Status status = backend_.CheckOwner(memory); !status.ok()) return status;
   return CheckRoom(memory.byte_count, user);
 }
 

@@ -335,7 +335,7 @@ class PythonCudaTest(unittest.TestCase):
                                  (way, expected, (1 << 20) - 1))
 
     def test_results_on_another_gpu(self):
-        """Of arrays on each GPU to tensors on each; a server that has one of them cannot write to the other."""
+        """Of arrays on each GPU to tensors on each. A server that has one GPU cannot write to the other."""
         if importlib.util.find_spec("torch") is None:
             self.skipTest("PyTorch is not here")
         import torch

@@ -95,6 +95,10 @@ class FakeBackend : public kernels::Backend {
     behaviour.piece_memory = bytes;
     return absl::OkStatus();
   }
+  absl::Status CheckOwner(const kernels::ProcessMemory& memory) override {
+    if (memory.pci_bus_id.front() == '\0') return absl::OkStatus();
+    return absl::InvalidArgumentError("the fake devices have no bus");
+  }
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Open(const kernels::ProcessMemory& memory) override {
     const std::size_t offset = memory.byte_offset % 64;
     return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(offset + memory.byte_count),

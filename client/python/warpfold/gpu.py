@@ -147,7 +147,7 @@ def _by_interface(array: Any, interface: dict[str, Any] | None) -> Place | None:
     if interface is None or interface.get("mask") is not None:
         return None
     (name, nbytes), shape = _type_of(interface["typestr"]), tuple(interface["shape"])
-    # The protocol cannot name this type: PyTorch says "<V2", and earlier versions of it "<f2", which is float16.
+    # The protocol cannot name this type. PyTorch says "<V2"; earlier versions said "<f2", which is float16.
     if str(getattr(array, "dtype", None)).endswith("bfloat16"):
         name = "bfloat16"
     if name is None:

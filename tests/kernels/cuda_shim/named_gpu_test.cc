@@ -28,7 +28,9 @@ class NamedGpuTest : public testing::Test {
     std::ranges::copy(name, memory.pci_bus_id.begin());
     const auto backend = MakeCudaBackend(std::array{server_gpu}, {.slots = 1, .slot_bytes = 1 << 20});
     if (!backend.ok()) return backend.status();
+    const absl::Status owner = (*backend)->CheckOwner(memory);
     absl::StatusOr<std::unique_ptr<Memory>> opened = (*backend)->Open(memory);
+    EXPECT_EQ(owner, opened.status());
     if (!opened.ok()) return opened.status();
     EXPECT_EQ((*opened)->size(), 4096u);
     return nullptr;  // it must not outlive the backend

@@ -31,10 +31,11 @@ class MemoryProbesTest : public MemorySocketTest {
 
   static absl::StatusOr<RegisteredMemory> RegisterGpu(const MemoryConnection& connection, Fate fate,
                                                       std::uint64_t bytes = 4096,
-                                                      const CallOptions& options = {}) {
+                                                      const CallOptions& options = {},
+                                                      const std::string& pci_bus_id = "") {
     std::vector<std::byte> handle(64);
     handle[0] = static_cast<std::byte>(fate);
-    return connection.RegisterGpu(handle, "", 0, bytes, options);
+    return connection.RegisterGpu(handle, pci_bus_id, 0, bytes, options);
   }
   MemoryConnection Connect() const {
     auto connection = MemoryConnection::Open(path_);
@@ -75,6 +76,12 @@ TEST_F(MemoryProbesTest, AHandleThatHangsKeepsNobodyElseWaiting) {
   EXPECT_TRUE(RegisterGpu(next, Fate::kSlow).ok()) << "and the next handle only for this one";
   waits.join();
   EXPECT_TRUE(Reduce({At(known->token(), 0, 10)}).ok()) << "what its client had registered before is gone";
+}
+
+TEST_F(MemoryProbesTest, MemoryOfAnotherGpuIsRefusedWithoutAProbe) {
+  const absl::Status status = RegisterGpu(*connection_, Fate::kHangs, 4096, {}, "0000:01:00.0").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("have no bus"));
 }
 
 TEST_F(MemoryProbesTest, WhoLeavesDuringAProbeLosesAllAtOnce) {
