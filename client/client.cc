@@ -190,7 +190,7 @@ absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<
   job.element_count = byte_count / element_bytes;
   RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
   return retry.Run([&](Attempt& attempt) {
-    return SendArray(job, put, retry.connection(), retry.interrupts(), &attempt.took_data);
+    return SendArray(job, put, retry.connection(), retry.interrupts(), &attempt.may_be_done);
   });
 }
 

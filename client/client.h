@@ -29,12 +29,11 @@
 // all of them at once.
 //
 // Retries: a call that fails with UNAVAILABLE is retried, with growing pauses or on another server (after
-// DRAINING once over a new connection without a pause, since a name may have several addresses), if the
-// server had accepted nothing of the array (no chunk was written, or the server said DRAINING) and the data
-// can be sent again: this holds for arrays in memory, generated arrays and calls without an array, and for a
-// Writer until it is open. A share of an array on several streams, a part of ReducePart and an array of at
-// most 64 KiB, unless it is to be kept, are sent again even if they were accepted (docs/cpp.md has a table).
-// A call that a full server rejected (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS) is retried, too, but not before
+// DRAINING once over a new connection without a pause, since a name may have several addresses), even if the
+// server already had the array: to reduce it once more does no harm. There are three exceptions: a Writer
+// once it is open, which does not have the array any more; segments once results have arrived; and an array
+// that is to be kept, which might be kept twice, unless the server had nothing of it or said DRAINING. A call
+// that a full server rejected (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS) is retried, too, but not before
 // the time that the server gives; it is retried until the deadline once a share of an array has been reduced,
 // and while another call of this client, except for Writers, sends that server an array, unless max_attempts
 // is 1. A share that was rejected beside another one on its connection is sent again when the other one has

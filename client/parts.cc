@@ -84,8 +84,7 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   job.element_count = end_byte / element_bytes;
   RetryLoop retry(*targets_, targets_->Next(), options_, job.deadline, InterruptsOf(options));
   const auto send = [&](Attempt&) {
-    bool took_data = false;  // the array is a part, which is sent again
-    return SendStripe(job, stripe, /*return_state=*/true, retry.connection(), retry.interrupts(), &took_data);
+    return SendStripe(job, stripe, /*return_state=*/true, retry.connection(), retry.interrupts());
   };
   // Other parts may have been reduced, for which this one is needed.
   const absl::StatusOr<v1::Reduction> reduction = retry.Run(send, {.patient = true});

@@ -32,7 +32,6 @@ class ArrayStream {
   bool Send(const grpc::Slice& chunk) { return chunks_.Send(chunk); }
   bool Flush() { return chunks_.Flush(); }
   bool AwaitEnd(absl::Duration timeout) { return chunks_.AwaitEnd(timeout); }
-  bool took_data() const { return chunks_.took_data(); }
   bool Commit(std::uint64_t element_bytes);
 
   // As ChunkStream's; also INTERNAL for a response that does not fit this request.

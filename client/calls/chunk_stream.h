@@ -61,10 +61,8 @@ class ChunkStream {
   // Waits for the response. INTERNAL for a response before the commit. Call once.
   absl::StatusOr<grpc::ByteBuffer> Finish();
 
-  // Whether the network has taken a part of the array.
-  bool took_data() const { return byte_count_ > 0 && took_messages(); }
-  // Whether the network has taken more than the header, even if only the commit: the server may have done
-  // what the call is for.
+  // Whether the network has taken more than the header, if only the commit of an array without elements: the
+  // server may have done what the call is for.
   bool took_messages() const { return call_.writes_completed() > kMessagesBeforeChunks; }
   std::uint64_t sent_bytes() const { return byte_count_; }
 

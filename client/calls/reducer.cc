@@ -94,29 +94,21 @@ absl::StatusOr<v1::Reduction> StripeCall::Finish() {
 }
 
 absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
-                                         const Connection& connection, const Interrupts& interrupts,
-                                         bool* took_data) {
+                                         const Connection& connection, const Interrupts& interrupts) {
   StripeCall call(job, stripe, return_state, connection, interrupts);
   while (call.SendChunk()) continue;
   call.Commit();
-  absl::StatusOr<v1::Reduction> reduction = call.Finish();
-  *took_data = call.took_data();
-  return reduction;
+  return call.Finish();
 }
 
-bool IsSmall(const ReduceJob& job) { return job.element_count * job.element_bytes <= kSmallArrayBytes; }
-
 absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job) {
-  const bool is_small = IsSmall(job);
+  const bool is_small = job.element_count * job.element_bytes <= kSmallArrayBytes;
   RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline,
                   InterruptsOf(job.options));
-  return retry.Run([&](Attempt& attempt) {
+  return retry.Run([&](Attempt&) {
     if (is_small && !job.options.checksum) return SendSmall(job, retry.connection(), retry.interrupts());
-    bool took_data = false;
-    absl::StatusOr<v1::Reduction> reduction =
-        SendStripe(job, {0, job.element_count}, false, retry.connection(), retry.interrupts(), &took_data);
-    attempt.took_data = took_data && !is_small;
-    return reduction;
+    return SendStripe(job, {0, job.element_count}, /*return_state=*/false, retry.connection(),
+                      retry.interrupts());
   });
 }
 

@@ -76,7 +76,6 @@ class StripeCall {
   bool Commit() { return stream_.Commit(job_.element_bytes); }
   bool AwaitEnd(absl::Duration timeout) { return stream_.AwaitEnd(timeout); }
   absl::StatusOr<v1::Reduction> Finish();
-  bool took_data() const { return stream_.took_data(); }
 
  private:
   const ReduceJob& job_;
@@ -86,15 +85,9 @@ class StripeCall {
   ArrayStream stream_;
 };
 
-// The same in one step. *took_data says whether a part of the array may have reached the server.
+// The same in one step.
 absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
-                                         const Connection& connection, const Interrupts& interrupts,
-                                         bool* took_data);
-
-// Whether the array is as small as those that ReduceArray sends. Such an array is sent again even if the
-// network has taken it: gRPC takes that much for a connection that turns out to be broken, and it costs a
-// server little.
-bool IsSmall(const ReduceJob& job);
+                                         const Connection& connection, const Interrupts& interrupts);
 
 // The whole array on one stream.
 absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job);

@@ -63,7 +63,7 @@ ResidentArray FromProto(const v1::ResidentArray& proto) {
 
 absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& put,
                                         const Connection& connection, const Interrupts& interrupts,
-                                        bool* took_data) {
+                                        bool* may_be_kept) {
   LentMemory memory(connection);  // outlives the call
   ChunkStream stream(connection, job.deadline, interrupts, job.options, kPutMethod, PutHeaderOf(job, put));
   const std::uint64_t byte_count = job.element_count * job.element_bytes;
@@ -74,7 +74,7 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   }
   stream.Commit(job.element_bytes);
   absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish();
-  *took_data = stream.took_messages();  // even an array without data would otherwise be kept twice
+  *may_be_kept = stream.took_messages();
   if (!answer.ok()) return BlameSource(answer.status(), job.source);
   v1::PutArrayResponse response;
   if (absl::Status status = ParseAnswer(*std::move(answer), response); !status.ok()) return status;

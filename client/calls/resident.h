@@ -21,11 +21,12 @@ namespace warpfold {
 
 // Each of these functions makes one attempt.
 
-// `job` has the array and how to send it; its spec has only the element type and shape. *took_data as
-// SendStripe's.
+// `job` has the array and how to send it; its spec has only the element type and shape. *may_be_kept says
+// whether the network has taken more than the header: the server may have kept the array although the attempt
+// failed.
 absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& put,
                                         const Connection& connection, const Interrupts& interrupts,
-                                        bool* took_data);
+                                        bool* may_be_kept);
 
 absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, std::uint64_t element_bytes,
                                             const ArrayReference& reference, const CallOptions& options,

@@ -44,7 +44,7 @@ bool MayRetry(const absl::Status& status, const Attempt& attempt) {
   // The server rejected the call before it read the data that was already on its way.
   if (IsBusy(status)) return true;
   if (!absl::IsUnavailable(status)) return false;
-  return !attempt.took_data || IsDraining(status);
+  return !attempt.may_be_done || IsDraining(status);
 }
 
 RetryPolicy::RetryPolicy(const ClientOptions& options, absl::Time deadline)

@@ -21,9 +21,9 @@ namespace warpfold {
 
 // What a failed attempt has done, and what depends on the call.
 struct Attempt {
-  // A part of an array may have reached the server, and the array is not small. A retry would send all of it
-  // again, and so double the load on a server in trouble.
-  bool took_data = false;
+  // The server may have done what must not be done twice: it would keep an array twice. To reduce one twice
+  // is only a waste.
+  bool may_be_done = false;
   // A part of the response has reached the caller, who must not get it twice.
   bool delivered = false;
   // A full server is asked again until the deadline, without counting attempts: either work has been done

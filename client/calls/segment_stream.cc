@@ -89,7 +89,6 @@ class SegmentStream {
     *request.mutable_header()->mutable_spec() = job_.spec;
     request.mutable_header()->set_request_id(job_.options.request_id);
     const grpc::ByteBuffer message = Serialize(request);
-    ++messages_;
     sent_last_ = !more_follow;
     return (more_follow ? call_.Write(message) : call_.WriteLast(message)) && call_.AwaitAdmission();
   }
@@ -104,7 +103,6 @@ class SegmentStream {
       const std::size_t size = std::min<std::uint64_t>(job_.chunk_bytes, end - begin);
       const grpc::Slice slice = job_.source.slice(begin, size, memory_);
       if (job_.options.checksum) crc_.Extend(std::as_bytes(std::span(slice.begin(), slice.size())));
-      if (!first_chunk_.has_value()) first_chunk_ = messages_;
       if (!Write(ChunkMessage(slice))) return false;
       if (job_.options.on_sent) job_.options.on_sent(size);
       begin += size;
@@ -130,15 +128,10 @@ class SegmentStream {
     return answer_.Finish();
   }
 
-  // Whether the network has taken a part of the array.
-  bool took_data() const { return first_chunk_.has_value() && call_.writes_completed() > *first_chunk_; }
   bool delivered() const { return answer_.delivered(); }
 
  private:
-  bool Write(const grpc::ByteBuffer& message) {
-    ++messages_;
-    return call_.Write(message);
-  }
+  bool Write(const grpc::ByteBuffer& message) { return call_.Write(message); }
   bool Take(grpc::ByteBuffer buffer) {
     answer_status_ = answer_.Add(std::move(buffer));
     return answer_status_.ok();
@@ -152,8 +145,6 @@ class SegmentStream {
   RawCall call_;
   proto::Crc32c crc_;
   bool sent_last_ = false;
-  int messages_ = 0;                // that were handed to the network
-  std::optional<int> first_chunk_;  // how many of them come before it
 };
 
 v1::ReduceSegmentsHeader HeaderOf(const ReduceJob& job, const SegmentCut& cut) {
@@ -317,7 +308,6 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
                                         : SendRagged(job, cut.lengths, stream));
   if (goes_on) stream.SendCommit(SegmentCount(job.element_count, cut));
   absl::StatusOr<SegmentSummary> summary = stream.Finish(absl::ZeroDuration());
-  attempt->took_data = stream.took_data() && !IsSmall(job);
   attempt->delivered = stream.delivered();
   return summary;
 }

@@ -100,8 +100,7 @@ class Worker {
       return retry_.Succeeded();
     }
     const absl::Status& status = reduction.status();
-    // A share is small enough to be sent again, even if the server had accepted data of it.
-    if (MayRetry(status, {.took_data = false})) {
+    if (MayRetry(status, {})) {
       // It is put back before the pause, since another stream may take it sooner.
       queue_.PutBack(share);
     } else {
