@@ -52,7 +52,7 @@ TEST(RetryPolicyTest, NoPauseGoesBeyondTheDeadline) {
 TEST(RetryPolicyTest, WhatWouldFailAgainIsNotTriedAgain) {
   RetryPolicy policy(kOptions, absl::InfiniteFuture());
   EXPECT_FALSE(policy.PauseAfter(absl::InternalError(""), {}, kNow).has_value());
-  EXPECT_FALSE(policy.PauseAfter(absl::UnavailableError(""), {.took_data = true}, kNow).has_value());
+  EXPECT_FALSE(policy.PauseAfter(absl::UnavailableError(""), {.may_be_done = true}, kNow).has_value());
   EXPECT_TRUE(policy.PauseAfter(absl::UnavailableError(""), {}, kNow).has_value());
 }
 
@@ -104,10 +104,10 @@ TEST(RetryPolicyTest, NoRetriesAreNoneAtAFullServerEither) {
 TEST(RetryTest, WhatMayBeTriedAgain) {
   using absl::StatusCode;
   EXPECT_TRUE(MayRetry(absl::UnavailableError("no connection"), {}));
-  EXPECT_FALSE(MayRetry(absl::UnavailableError("no connection"), {.took_data = true}));
-  EXPECT_TRUE(MayRetry(Draining(), {.took_data = true}));
+  EXPECT_FALSE(MayRetry(absl::UnavailableError("no connection"), {.may_be_done = true}));
+  EXPECT_TRUE(MayRetry(Draining(), {.may_be_done = true}));
   EXPECT_FALSE(MayRetry(Draining(), {.delivered = true}));
-  EXPECT_TRUE(MayRetry(Busy(), {.took_data = true}));
+  EXPECT_TRUE(MayRetry(Busy(), {.may_be_done = true}));
   EXPECT_TRUE(MayRetry(MakeError(StatusCode::kResourceExhausted, "TOO_MANY_CALLS", ""), {}));
   EXPECT_FALSE(MayRetry(MakeError(StatusCode::kResourceExhausted, "ARRAY_TOO_LARGE", ""), {}));
   EXPECT_FALSE(MayRetry(MakeError(StatusCode::kResourceExhausted, "MESSAGE_TOO_LARGE", ""), {}));
