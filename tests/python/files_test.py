@@ -249,8 +249,22 @@ def test_checksums_of_parquet_pages(client, tmp_path):
         assert client.sum(files.parquet(tmp_path / "x", "x")) == x.sum()
     whole = (tmp_path / "x").read_bytes()
     (tmp_path / "x").write_bytes(whole.replace(x[500:510].tobytes(), x[501:511].tobytes()))
-    with pytest.raises(OSError, match="checksum"):
+    with pytest.raises(ValueError, match=r"/x is no Parquet file, or a broken one: .*checksum"):
         client.sum(files.parquet(tmp_path / "x", "x"))
+
+
+@pytest.mark.parametrize("content", [b"", b"1,2\n3,4\n", b"PAR1" + bytes(100) + b"PAR1",
+                                     b"ARROW1" + bytes(100), bytes(100), npy(of_shape("(6,)"))])
+def test_files_that_are_no_arrow_or_parquet_files(tmp_path, content):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ValueError, match="/x is no Arrow file, or a broken one: "):
+        next(files.arrow(tmp_path / "x", "x"))
+    with pytest.raises(ValueError, match="/x is no Parquet file, or a broken one: "):
+        next(files.parquet(tmp_path / "x", "x"))
+    for read in (files.arrow, files.parquet):
+        with pytest.raises(FileNotFoundError):
+            next(read(tmp_path / "none", "x"))
 
 
 class Trickle(io.BytesIO):
