@@ -111,6 +111,9 @@ std::string CheckTogether(const Flags& flags) {
   for (const std::string& address : flags.listen) {
     if (!flags.admin_listen.empty() && !IsUnix(address) && IsSameSocket(address, flags.admin_listen))
       return absl::StrCat("--admin_listen: must not be an address of --listen: ", address);
+    // Otherwise the socket that is opened first would look like another server's.
+    if (!flags.memory_socket.empty() && address == absl::StrCat("unix:", flags.memory_socket))
+      return absl::StrCat("--memory_socket: must not be an address of --listen: ", address);
   }
   return "";
 }

@@ -148,7 +148,9 @@ void WriteDevice(Exposition& out, const std::optional<DeviceSampler::Sample>& sa
 void WriteProcess(Exposition& out) {
   out.Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
               absl::ToDoubleSeconds(CpuTime()));
-  out.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", Resident().bytes);
+  // A process always has some: none means that it cannot be counted.
+  if (const std::uint64_t bytes = Resident().bytes; bytes > 0)
+    out.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", bytes);
   out.Gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.",
             Seconds(StartTime()));
   out.Gauge("process_max_fds", "Maximum number of open file descriptors.", DescriptorLimit());

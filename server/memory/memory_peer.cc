@@ -138,10 +138,11 @@ bool MemoryPeer::RegisterHost(Memfd memfd, const v1::RegisterHostMemory& request
   if (request.writable()) {
     sealing_mapping_ = Mapping(memfd, byte_count, /*is_writable=*/true);
     if (sealing_mapping_.bytes().empty()) {
-      return Answer(
-          kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
-                         "the memfd cannot be mapped for writing: it must not be sealed against writes yet",
-                         {{"field", "writable"}}));
+      return Answer(kernels::Error(
+          absl::StatusCode::kInvalidArgument, reason::kBadMemory,
+          "the memfd cannot be mapped for writing: it must be open for writing, and not sealed "
+          "against writes yet",
+          {{"field", "writable"}}));
     }
   }
   sealing_ = sealer_.Start(std::move(memfd), *user_, now);

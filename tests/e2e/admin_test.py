@@ -71,6 +71,19 @@ class PagesTest(TestCase):
             self.assertGreaterEqual(page["process_open_fds"], files)
             self.assertGreater(page["process_resident_memory_bytes"], 2**20)
 
+    def test_metrics_of_a_process_without_proc(self):
+        """The memory was reported as 0."""
+        unshare = ("unshare", "--mount", "--map-root-user")
+        if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", "/proc"], check=False,
+                          capture_output=True).returncode != 0:
+            self.skipTest("may not make namespaces")
+        hide = ("sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"')
+        with Server(_ADMIN, prefix=(*unshare, *hide)) as server:
+            page = samples(get(admin_of(server), "/metrics")[1])
+        self.assertGreater(page["process_max_fds"], 0)
+        self.assertNotIn("process_open_fds", page)
+        self.assertNotIn("process_resident_memory_bytes", page)
+
     @unittest.skipUnless(shutil.which("promtool"), "needs promtool")
     def test_promtool_finds_nothing_to_say(self):
         with Server(_ADMIN) as server:

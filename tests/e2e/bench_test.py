@@ -8,9 +8,11 @@ import io
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import time
 import unittest
+import unittest.mock
 
 from executables import DEVICE, Server, TestCase, warpfold
 
@@ -169,6 +171,21 @@ class BenchTest(TestCase):
         sinks = children_of(process.pid)
         process.kill()
         self.wait_for(lambda: not any(map(runs, sinks)))
+
+    def test_a_bench_that_is_interrupted_leaves_no_folder(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number=number):
+                with unittest.mock.patch.dict(os.environ, TMPDIR=str(self.folder)):
+                    process = self.start("bench", "--server", os.environ["WARPFOLD_SERVER"], "--server_flags",
+                                         "--device=cpu", "--transport", "unix", "--baseline", "--method",
+                                         "health", "--duration", "60", stdout=subprocess.DEVNULL)
+                self.wait_for(lambda parent=process.pid: len(children_of(parent)) == len(_SIDES))
+                self.wait_for(lambda: len(list(self.folder.glob("warpfold_bench_*/*"))) == len(_SIDES))
+                children = children_of(process.pid)
+                process.send_signal(number)
+                self.assertEqual(process.wait(60), -number)
+                self.wait_for(lambda these=children: not any(map(runs, these)))
+                self.assertEqual(list(self.folder.glob("warpfold_bench_*")), [])
 
     def test_sinks_end_in_an_orderly_way(self):
         """Otherwise nobody learns which lines they ran, as with processes that are killed."""

@@ -149,6 +149,9 @@ class RefusalsTest(TestCase):
         self.assert_refused(_WRONG, "--slots", "given more than once", "--slots=1", "--slots=2")
         self.assert_refused(_WRONG, "--admin_listen", "must not be an address of --listen",
                             "--listen=127.0.0.1:1", "--admin_listen=127.0.0.1:1")
+        path = self.folder / "socket"
+        self.assert_refused(_WRONG, "--memory_socket", "must not be an address of --listen",
+                            f"--listen=127.0.0.1:0,unix:{path}", f"--memory_socket={path}")
 
     def test_client_certificates_without_a_list(self):
         tls = ("--tls_cert=/dev/null", "--tls_key=/dev/null", "--tls_client_ca=/dev/null")

@@ -265,6 +265,18 @@ def test_progress_bar(client, capsys, monkeypatch):
         client.sum(X, progress=True)
 
 
+def test_a_progress_bar_that_nobody_sees(client, monkeypatch):
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(sys, "stderr", None)  # as in a process that was started without it
+    assert client.sum(X, progress=True) == X.sum()
+    with open("/dev/full", "w", buffering=1, encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert client.sum(X, progress=True) == X.sum()
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+
+
 def reductions(path):
     """The server's log lines about reductions, once it has ended."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -221,6 +221,52 @@ def test_bytes_behind_an_arrow_stream(client, tmp_path, legacy):
                 client.sum(files.arrow(tmp_path / "x", "x"))
 
 
+@pytest.mark.parametrize("rows", [-1, 13_000, 10**9, 2**62 + 1, 2**63 - 1])
+@pytest.mark.parametrize("dtype", ["float64", "bool"])
+def test_arrow_columns_of_fewer_elements_than_rows(client, tmp_path, rows, dtype):
+    """Without the check memory beyond the column is reduced, or its absence ends the process."""
+    pyarrow = pytest.importorskip("pyarrow")
+    batch = pyarrow.record_batch({"x": numpy.ones(12_347, dtype)})
+    for new_writer in (pyarrow.ipc.new_file, pyarrow.ipc.new_stream):
+        with new_writer(tmp_path / "x", batch.schema) as writer:
+            writer.write_batch(batch)
+        whole = (tmp_path / "x").read_bytes()
+        assert client.count_nonzero(files.arrow(tmp_path / "x", "x")) == 12_347
+        number = (12_347).to_bytes(8, "little")  # of the batch's rows, and of the column's elements
+        assert whole.count(number) == 2
+        (tmp_path / "x").write_bytes(whole.replace(number, rows.to_bytes(8, "little", signed=True)))
+        with pytest.raises(ValueError, match="column 'x' does not have the elements that its file announces"):
+            client.count_nonzero(files.arrow(tmp_path / "x", "x"))
+
+
+def test_checksums_of_parquet_pages(client, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    x = numpy.arange(1000.0)
+    for has_checksums in (False, True):
+        parquet.write_table(pyarrow.table({"x": x}), tmp_path / "x", compression="none", use_dictionary=False,
+                            write_page_checksum=has_checksums)
+        assert client.sum(files.parquet(tmp_path / "x", "x")) == x.sum()
+    whole = (tmp_path / "x").read_bytes()
+    (tmp_path / "x").write_bytes(whole.replace(x[500:510].tobytes(), x[501:511].tobytes()))
+    with pytest.raises(ValueError, match=r"/x is no Parquet file, or a broken one: .*checksum"):
+        client.sum(files.parquet(tmp_path / "x", "x"))
+
+
+@pytest.mark.parametrize("content", [b"", b"1,2\n3,4\n", b"PAR1" + bytes(100) + b"PAR1",
+                                     b"ARROW1" + bytes(100), bytes(100), npy(of_shape("(6,)"))])
+def test_files_that_are_no_arrow_or_parquet_files(tmp_path, content):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ValueError, match="/x is no Arrow file, or a broken one: "):
+        next(files.arrow(tmp_path / "x", "x"))
+    with pytest.raises(ValueError, match="/x is no Parquet file, or a broken one: "):
+        next(files.parquet(tmp_path / "x", "x"))
+    for read in (files.arrow, files.parquet):
+        with pytest.raises(FileNotFoundError):
+            next(read(tmp_path / "none", "x"))
+
+
 class Trickle(io.BytesIO):
     """Returns a byte at a time, as a slow pipe may do."""
 

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/bench/sides.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -56,18 +59,54 @@ absl::StatusOr<Side> StartServer(const Server& server, const BenchFlags& flags, 
   return side;
 }
 
+// Signals by which people end a bench.
+constexpr int kEndings[] = {SIGHUP, SIGINT, SIGTERM};
+
+// What DeleteAndEnd deletes: a signal handler can neither list a folder nor allocate.
+struct Leftovers {
+  std::string folder;
+  std::vector<std::string> files;
+};
+const Leftovers* leftovers = nullptr;
+
+// Deletes the folder, and ends the process by this signal, which has its default effect again (SA_RESETHAND).
+void DeleteAndEnd(int number) {
+  for (const std::string& file : leftovers->files) unlink(file.c_str());
+  rmdir(leftovers->folder.c_str());
+  raise(number);
+}
+
+// Has these signals handled, except for those that somebody, such as nohup, has set to be ignored.
+void HandleEndings(void (*handler)(int)) {
+  for (const int number : kEndings) {
+    struct sigaction action = {};
+    if (sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESETHAND;
+    sigaction(number, &action, nullptr);
+  }
+}
+
 }  // namespace
 
 SocketFolder::SocketFolder() {
   std::error_code error;
   const std::filesystem::path scratch = std::filesystem::temp_directory_path(error);
   std::string path = (error ? std::filesystem::path("/tmp") : scratch) / "warpfold_bench_XXXXXX";
-  if (mkdtemp(path.data()) != nullptr) path_ = path;
+  if (mkdtemp(path.data()) == nullptr) return;
+  path_ = path;
+  auto* const created = new Leftovers{.folder = path, .files = {path + "/warpfold", path + "/memory"}};
+  for (const auto& [kind, name] : kSinks) created->files.push_back(absl::StrCat(path, "/", name));
+  leftovers = created;  // it stays: a signal may come at any time
+  HandleEndings(DeleteAndEnd);
 }
 
 SocketFolder::~SocketFolder() {
+  if (path_.empty()) return;
   std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  std::filesystem::remove_all(path_, ignored);
+  HandleEndings(SIG_DFL);
 }
 
 std::string TransportOf(const std::string& address) {

@@ -33,7 +33,8 @@ struct Side {
   std::optional<ChildProcess> process = {};  // if it is ours
 };
 
-// A scratch folder for Unix sockets, which is deleted with its owner.
+// A scratch folder for Unix sockets, which is deleted with its owner, and if SIGHUP, SIGINT or SIGTERM ends
+// the process. There is one at a time.
 class SocketFolder {
  public:
   SocketFolder();

@@ -14,6 +14,7 @@ column that does not exist, TypeError for an argument that is not a path.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import zipfile
@@ -105,13 +106,13 @@ def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
 def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of a column of an Arrow IPC file (Feather 2), or of a file with an IPC stream.
 
-    ValueError if an element is null, for a stream without its end mark, of which batches may be missing, and
-    for one with bytes after it, such as those of another stream; TypeError for a column whose type is not an
-    element type.
+    ValueError if an element is null, for a batch with fewer elements than it announces, for a stream without
+    its end mark, of which batches may be missing, and for one with bytes after it, such as those of another
+    stream; TypeError for a column whose type is not an element type.
     """
     pyarrow = _pyarrow("arrow")
-    with open(_path(path), "rb") as file, pyarrow.memory_map(_path(path)) as source, \
-            _ipc_reader(source) as reader:
+    with _broken_is_value_error(path, "Arrow file"), open(_path(path), "rb") as file, \
+            pyarrow.memory_map(_path(path)) as source, _ipc_reader(source) as reader:
         # pyarrow itself reads the mapping, and the process would end if the file behind it had become
         # shorter.
         mapping = Mapping(lambda: os.fstat(file.fileno()).st_size, source.size())
@@ -127,9 +128,12 @@ def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
 
 
 def parquet(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
-    """The pieces of a column of a Parquet file. ValueError and TypeError as for arrow()."""
+    """The pieces of a column of a Parquet file. ValueError and TypeError as for arrow(); ValueError, too, for
+    a page that does not match its checksum, if it has one."""
     pyarrow = _pyarrow("parquet")
-    with pyarrow.parquet.ParquetFile(_path(path)) as file:
+    # Pages need not have checksums. Those that there are would otherwise be ignored.
+    with _broken_is_value_error(path, "Parquet file"), \
+            pyarrow.parquet.ParquetFile(_path(path), page_checksum_verification=True) as file:
         index = _column_index(file.schema_arrow, column)
         yield _empty_piece(file.schema_arrow.field(index).type, column)
         for batch in file.iter_batches(batch_size=1 << 20, columns=[column]):
@@ -149,6 +153,19 @@ def _pyarrow(function: str) -> Any:
         raise ModuleNotFoundError(f"warpfold.files.{function} needs pyarrow (pip install pyarrow)",
                                   name="pyarrow") from None
     return pyarrow
+
+
+@contextlib.contextmanager
+def _broken_is_value_error(path: Path, kind: str) -> Iterator[None]:
+    """pyarrow's own errors do not name the file, and not all of its OSErrors are the system's."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise
+        raise ValueError(f"{_path(path)} is no {kind}, or a broken one: {error}") from None
 
 
 def _path(path: Path) -> str:
@@ -259,6 +276,12 @@ def _empty_piece(arrow_type: Any, name: str) -> numpy.ndarray[Any, Any]:
 
 
 def _column_piece(column: Any, name: str) -> numpy.ndarray[Any, Any]:
+    try:
+        # pyarrow believes a batch's number of rows: beyond its buffers, somebody else's memory would be read.
+        column.validate()
+    except ValueError as error:
+        raise ValueError(f"column {name!r} does not have the elements that its file announces: "
+                         f"{error}") from None
     if column.null_count:
         raise ValueError(f"column {name!r} has nulls, which are no elements: drop or fill them")
     return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

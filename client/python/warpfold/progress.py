@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -47,4 +49,30 @@ def _bar(total: int | None) -> Any:
     except ImportError:
         raise ModuleNotFoundError("progress=True needs tqdm (pip install tqdm), or pass a function instead") \
             from None
-    return tqdm(total=total, unit="B", unit_scale=True)
+    # A process may have no standard error at all.
+    return tqdm(total=total, unit="B", unit_scale=True, disable=sys.stderr is None,
+                file=_Unread(sys.stderr))
+
+
+class _Unread:
+    """Standard error, which may be a full disk: a bar that cannot be drawn does not end the call. (tqdm would
+    also keep a lock that all its bars share.)"""
+
+    def __init__(self, file: Any):
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self._file  # by this tqdm recognises a terminal, to which it fits the bar
+
+    __hash__ = None  # type: ignore[assignment]

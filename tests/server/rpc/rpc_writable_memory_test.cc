@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
 #include "client/error.h"
@@ -62,6 +63,13 @@ TEST_F(WritableMemoryTest, MemfdsForResults) {
     EXPECT_TRUE(connection_->Register(sealed, 8192).ok()) << "it can be read";
     close(sealed);
   }
+  const int writable = Memfd(8192, true, kShrink);
+  const int readable = open(absl::StrCat("/proc/self/fd/", writable).c_str(), O_RDONLY);
+  ASSERT_GE(readable, 0);
+  EXPECT_THAT(connection_->RegisterForResults(readable, 8192).status().message(),
+              testing::HasSubstr("it must be open for writing"));
+  close(readable);
+  close(writable);
   const int sparse = Memfd(8192, false, kShrink);
   EXPECT_EQ(GetErrorInfo(connection_->RegisterForResults(sparse, 8192).status())->reason, "BAD_MEMORY");
   close(sparse);
