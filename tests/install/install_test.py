@@ -110,7 +110,8 @@ class InstallTest(unittest.TestCase):
 
     def test_reasons_have_names(self):
         source = "#include <warpfold/error.h>\nstatic_assert(*warpfold::reason::kOverflow == 'O');\n"
-        run("g++", "-std=c++20", "-fsyntax-only", *self.pkg_config("--cflags"), "-x", "c++", "-", input=source)
+        run("g++", "-std=c++20", "-fsyntax-only", *self.pkg_config("--cflags"), "-x", "c++", "-",
+            input=source)
 
     def test_pkg_config(self):
         program = self.folder / "by_pkg_config"
