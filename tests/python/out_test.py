@@ -220,7 +220,7 @@ def test_what_is_no_output(client, method):
 
 
 def test_without_axes(client):
-    """A value without dimensions is one as for NumPy. Methods that have no axis have no output."""
+    """A value without dimensions is one as for NumPy. Methods whose results have fields have no output."""
     x = sample("float32", (3, 4))
     for out in (numpy.zeros(()), client.empty(()), numpy.zeros((), "float32")):
         assert client.sum(x, out=out) is out and out == numpy.asarray(client.sum(x)).astype(out.dtype)
