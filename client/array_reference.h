@@ -24,7 +24,8 @@ struct ArrayReference {
 
 // How to keep an array.
 struct PutOptions {
-  // How long the array stays after its last use; zero: the server's default. INVALID_ARGUMENT for less.
+  // How long the array stays after its last use, rounded up to whole seconds, and reduced to the server's
+  // maximum (ServerLimits.max_time_to_live_seconds); zero: its default. INVALID_ARGUMENT for less.
   absl::Duration time_to_live = absl::ZeroDuration();
   // The owner, for quotas and lists; at most 128 printable ASCII characters.
   std::string owner = {};

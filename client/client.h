@@ -47,6 +47,8 @@
 // at once if its deadline comes before that. Connections that need not wait are used first, so that callers
 // that are served can go on.
 //
+// Errors: an absl::Status with a machine-readable reason (error.h, whose ErrorText is for people).
+//
 // Answers: INTERNAL for a response that does not match the request (operators, elements, kinds of values).
 //
 // Threads: all methods may be called from any thread at the same time. The destructor must not run
@@ -76,6 +78,7 @@
 #include "absl/status/statusor.h"
 #include "client/array.h"
 #include "client/array_reference.h"
+#include "client/error.h"
 #include "client/operators.h"
 #include "client/options.h"
 #include "client/partial_state.h"

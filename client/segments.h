@@ -72,8 +72,9 @@ struct SegmentColumn {
   Kind kind = Kind::kUint64;  // what the 8 bytes of a value are; a bool is 0 or 1
 };
 
-// The columns of these operators' results. UNIMPLEMENTED for operators that do not exist, INVALID_ARGUMENT
-// for matrices and whatever else is no specification.
+// The columns of these operators' results. UNIMPLEMENTED for operators and algorithms that do not exist,
+// INVALID_ARGUMENT for matrices. Only the server checks the rest, for example whether an operator takes
+// elements of this type.
 absl::StatusOr<std::vector<SegmentColumn>> SegmentColumnsOf(const Spec& spec, ElementType type);
 
 // A segment without a result for one operator: its values are 0, its indices SegmentColumn::kNoIndex.

@@ -16,8 +16,8 @@
 // ms for each GiB of host memory on a GPU, or 700 if nobody has written to it. UNAVAILABLE after two minutes
 // without a response, and from then on. Of CallOptions, only the timeout, `stop` and `keep_going` apply here,
 // as in other calls, even before the request is sent: memory that the server registers after such an end is
-// released. A `keep_going` that itself uses the MemoryConnection gets FAILED_PRECONDITION: other requests
-// wait until this one has its response.
+// released. A `keep_going` that itself uses the MemoryConnection gets FAILED_PRECONDITION while its
+// own request is on its way: other requests wait until this one has its response.
 //
 // Processes: these objects belong to the process that made them. In a process that was forked from it, all
 // methods return FAILED_PRECONDITION, and destructors leave the parent's registrations as they are. A fork
@@ -114,7 +114,8 @@ class MemoryConnection {
 
   // A part of an allocation on one of the server's GPUs. INVALID_ARGUMENT (BAD_MEMORY) unless `handle` has
   // the 64 bytes of a cudaIpcMemHandle_t that the GPU knows, from cudaIpcGetMemHandle of the allocation or of
-  // any address in it, and `byte_offset` counts from the allocation's start. `pci_bus_id` names the GPU, as
+  // any address in it, and `byte_offset` counts from the allocation's start; UNIMPLEMENTED
+  // (UNSUPPORTED_MEMORY) if the server reduces on the CPU. `pci_bus_id` names the GPU, as
   // cudaDeviceGetPCIBusId does; if it is empty, a server with several GPUs may read the memory with a
   // different one.
   absl::StatusOr<RegisteredMemory> RegisterGpu(std::span<const std::byte> handle,

@@ -13,7 +13,7 @@ include(GNUInstallDirs)
 set(public_headers
   client/array client/array_reference client/client client/error client/operators client/options
   client/partial_state client/result client/segments client/shared_memory client/tune_grpc client/writer
-  proto/element_type proto/leaf)
+  proto/element_type proto/error_reasons proto/leaf)
 set(staged ${CMAKE_BINARY_DIR}/include)
 foreach(header IN LISTS public_headers)
   set(source ${CMAKE_SOURCE_DIR}/${header}.h)

@@ -200,7 +200,9 @@ bool AsksForJson(int argc, const char* const* argv) {
 }
 
 void AddLimits(CLI::App& app, Flags* flags) {
-  app.add_option("--slots", flags->slots, "Number of staging buffers per device, distributed over the shards")
+  app.add_option(
+         "--slots", flags->slots,
+         "Number of staging buffers per device, distributed over the shards, the threads that serve calls")
       ->check(CLI::Range(1, 256))
       ->default_str("two for each shard");
   app.add_option("--slot_bytes", flags->slot_bytes,

@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -78,10 +77,7 @@ std::string Printable(absl::string_view text) {
 }
 
 int ReportCallError(const absl::Status& status) {
-  const std::optional<ErrorInfo> info = GetErrorInfo(status);
-  const std::string reason = info.has_value() ? absl::StrCat(" (", Printable(info->reason), ")") : "";
-  absl::FPrintF(stderr, "warpfold: %s%s: %s\n", absl::StatusCodeToString(status.code()), reason,
-                Printable(status.message()));
+  absl::FPrintF(stderr, "warpfold: %s\n", Printable(ErrorText(status)));
   return IsRefusedCall(status) ? kExitUsage : kExitServerError;
 }
 

@@ -92,6 +92,13 @@ std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
   return ErrorInfo{info.reason(), info.domain(), {info.metadata().begin(), info.metadata().end()}};
 }
 
+std::string ErrorText(const absl::Status& status) {
+  if (status.ok()) return "OK";
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  const std::string reason = info.has_value() ? absl::StrCat(" (", info->reason, ")") : "";
+  return absl::StrCat(absl::StatusCodeToString(status.code()), reason, ": ", status.message());
+}
+
 absl::Status NoGenerator() { return BadHeader("there is no generator"); }
 
 absl::Status Cancelled() { return absl::CancelledError("the caller has cancelled the request"); }

@@ -19,20 +19,20 @@ int main(int argc, char** argv) {
 
   const auto array = client.Put(values, {.time_to_live = absl::Minutes(5), .owner = "examples"});
   if (!array.ok()) {
-    std::cerr << array.status() << "\n";
+    std::cerr << warpfold::ErrorText(array.status()) << "\n";
     return 1;
   }
   // The token stands for the array: anyone who has it may reduce it and delete it.
   for (const warpfold::ArrayReference& reference : {array->whole(), array->part(900, 100)}) {
     const auto reduction = client.ReduceReference({.operators = {"sum"}}, array->type, reference);
     if (!reduction.ok()) {
-      std::cerr << reduction.status() << "\n";
+      std::cerr << warpfold::ErrorText(reduction.status()) << "\n";
       return 1;
     }
     std::cout << *reduction->results.front().As<std::int64_t>() << "\n";
   }
   if (const absl::Status status = client.DeleteArray(array->token); !status.ok()) {
-    std::cerr << status << "\n";
+    std::cerr << warpfold::ErrorText(status) << "\n";
     return 1;
   }
 }

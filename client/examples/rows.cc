@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
 
   const auto table = client.ReduceSegments({.operators = {"min", "max"}}, matrix, {.length = 3});
   if (!table.ok()) {
-    std::cerr << table.status() << "\n";
+    std::cerr << warpfold::ErrorText(table.status()) << "\n";
     return 1;
   }
   for (std::uint64_t row = 0; row < 3; ++row) {

@@ -21,7 +21,7 @@ constexpr std::uint64_t kRows = 1'000;
 constexpr std::uint64_t kColumns = 64;
 
 int Fail(const absl::Status& status) {
-  std::cerr << status << "\n";
+  std::cerr << warpfold::ErrorText(status) << "\n";
   return 1;
 }
 

@@ -22,7 +22,7 @@ void Print(const warpfold::Reduction& reduction) {
     if (value.ok()) {
       std::cout << *value;
     } else {
-      std::cout << value.status();
+      std::cout << warpfold::ErrorText(value.status());
     }
     if (result.index.has_value()) std::cout << " at " << *result.index;
     std::cout << "\n";
@@ -52,12 +52,12 @@ int main(int argc, char** argv) {
   const warpfold::CallOptions options = {.timeout = absl::Seconds(10), .request_id = "example-1"};
   const auto reduction = client.Reduce({.operators = {"mean", "argmax"}}, values, options);
   if (!reduction.ok()) {
-    std::cerr << reduction.status() << "\n";
+    std::cerr << warpfold::ErrorText(reduction.status()) << "\n";
     return 1;
   }
   Print(*reduction);
   if (const absl::Status status = PrintProduct(client); !status.ok()) {
-    std::cerr << status << "\n";
+    std::cerr << warpfold::ErrorText(status) << "\n";
     return 1;
   }
 

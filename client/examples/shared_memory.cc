@@ -22,12 +22,12 @@ int main(int argc, char** argv) {
   constexpr std::uint64_t kCount = 1'000'001;
   const auto server = warpfold::MemoryConnection::Open(argv[2]);
   if (!server.ok()) {
-    std::cerr << server.status() << "\n";
+    std::cerr << warpfold::ErrorText(server.status()) << "\n";
     return 1;
   }
   const auto memory = server->Allocate(kCount * sizeof(double));
   if (!memory.ok()) {
-    std::cerr << memory.status() << "\n";
+    std::cerr << warpfold::ErrorText(memory.status()) << "\n";
     return 1;
   }
   // The memory is aligned to a page.
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   const auto reduction = client.ReduceReference({.operators = {"mean"}}, warpfold::ElementType::kFloat64,
                                                 {memory->token(), 0, kCount});
   if (!reduction.ok()) {
-    std::cerr << reduction.status() << "\n";
+    std::cerr << warpfold::ErrorText(reduction.status()) << "\n";
     return 1;
   }
   std::cout << *reduction->results.front().As<double>() << "\n";

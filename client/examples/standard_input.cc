@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   warpfold::Client client(argc > 1 ? argv[1] : warpfold::kDefaultTarget);
   auto writer = client.OpenWriter({.operators = {"sum"}}, warpfold::ElementType::kInt32);
   if (!writer.ok()) {
-    std::cerr << writer.status() << "\n";
+    std::cerr << warpfold::ErrorText(writer.status()) << "\n";
     return 1;
   }
   std::array<char, 4096> piece;
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   }
   const auto reduction = writer->Commit();
   if (!reduction.ok()) {
-    std::cerr << reduction.status() << "\n";
+    std::cerr << warpfold::ErrorText(reduction.status()) << "\n";
     return 1;
   }
   std::cout << *reduction->results.front().As<std::int64_t>() << "\n";

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
 
   const auto sum = client.Reduce(warpfold::kSum, values);  // StatusOr<int64_t>
   if (!sum.ok()) {
-    std::cerr << sum.status() << "\n";
+    std::cerr << warpfold::ErrorText(sum.status()) << "\n";
     return 1;
   }
   std::cout << *sum << "\n";

@@ -102,6 +102,16 @@ class InstallTest(unittest.TestCase):
                               check=False)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("UNAVAILABLE", done.stderr)
+        # A reason is a word, and not the escaped bytes of a message.
+        done = subprocess.run([self.folder / "build/standard_input", self.server.address], input="abc",
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (
+            1, "DATA_LOSS (COUNT_MISMATCH): the array ends inside element 0 of 4 bytes\n"))
+
+    def test_reasons_have_names(self):
+        source = "#include <warpfold/error.h>\nstatic_assert(*warpfold::reason::kOverflow == 'O');\n"
+        run("g++", "-std=c++20", "-fsyntax-only", *self.pkg_config("--cflags"), "-x", "c++", "-",
+            input=source)
 
     def test_pkg_config(self):
         program = self.folder / "by_pkg_config"

@@ -68,6 +68,54 @@ def test_norms(client):
         assert got.dtype == "float64"
 
 
+@pytest.mark.parametrize("name", ["max_abs", "sum_of_squares", "exact_sum", "logsumexp", "bit_and", "bit_or",
+                                  "bit_xor", "first", "last"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float16", "float64"])
+def test_operators_that_numpy_does_not_have(client, name, dtype):
+    """The bits and the type of a call for each row."""
+    is_float = dtype.startswith("float")
+    if is_float if name.startswith("bit_") else not is_float and name in ("exact_sum", "logsumexp"):
+        return
+    array, method = sample(dtype, (6, 5, 4)), getattr(client, name)
+    for axis, keepdims in itertools.product((0, 1, 2, (0, 2)), (False, True)):
+        got = method(array, axis, keepdims=keepdims)
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        rows = numpy.moveaxis(array, axes, range(-len(axes), 0))
+        rows = rows.reshape(-1, array.size // got.size)
+        want = numpy.array([method(row) for row in rows])
+        assert got.dtype == want.dtype and got.shape == array.sum(axis, keepdims=keepdims).shape
+        assert got.tobytes() == want.tobytes()
+        out = numpy.zeros_like(got)
+        assert method(array, axis, keepdims=keepdims, out=out) is out and out.tobytes() == got.tobytes()
+    assert method(array, keepdims=True).shape == (1, 1, 1)
+    with client.put(array) as kept:
+        assert getattr(kept, name)(axis=-1).tobytes() == method(array, -1).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float16", "float64"])
+def test_results_with_fields(client, dtype):
+    """Each field is an array, with the values and the type of a call for each row."""
+    array = sample(dtype, (6, 5, 4))
+    for name, options in (("minmax", {}), ("describe", {"ddof": 1})):
+        method = getattr(client, name)
+        for axis, keepdims in itertools.product((0, 1, -1), (False, True)):
+            got = method(array, axis, keepdims=keepdims, **options)
+            rows = numpy.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
+            wanted = [method(row, **options) for row in rows]
+            for field in got._fields:
+                want, values = numpy.array([getattr(row, field) for row in wanted]), getattr(got, field)
+                assert values.shape == array.sum(axis, keepdims=keepdims).shape, field
+                assert values.dtype == want.dtype and values.tobytes() == want.tobytes(), field
+    with client.put(array) as kept:
+        numpy.testing.assert_array_equal(kept.describe(axis=2).max, array.max(2))
+    assert client.minmax(array, keepdims=True).max.shape == (1, 1, 1)
+    with pytest.raises(errors.InvalidArgumentError, match="EMPTY_ARRAY"):
+        client.describe(array[:, :0], axis=1)
+    assert client.describe(array[:0], axis=1).count.shape == (0, 4)
+    with pytest.raises(errors.OutOfRangeError):
+        client.describe(numpy.full((3, 2), 2**62), axis=1)
+
+
 def test_bfloat16(client):
     array = sample("float32", (5, 6)).astype(ml_dtypes.bfloat16)
     got = client.max(array, axis=1)

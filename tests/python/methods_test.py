@@ -245,4 +245,8 @@ def test_info(client):
     assert info["backend"] in ("cpu", "cuda") and "float32" in info["operators"]["sum"]["scalars"]
     limits = info["limits"]
     assert limits["max_matrix_dimension"] == 32 and limits["max_first_byte"] >= limits["max_stream_bytes"]
+    # What the server says of kept arrays, too: how much of them there may be, and for how long.
+    assert limits["default_time_to_live_seconds"] <= limits["max_time_to_live_seconds"] == 86400
+    assert 0 <= limits["resident_owner_bytes"] <= limits["resident_bytes"]
+    assert limits["slots"] >= 1 and limits["leaf_bytes"] == 4096
     assert client.is_serving()

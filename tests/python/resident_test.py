@@ -161,6 +161,13 @@ def test_arrays_that_are_gone(client, keeper):
         raise KeyError
 
 
+def test_a_token_that_the_command_line_has_printed(client):
+    with client.put(X) as kept:
+        with pytest.raises(TypeError, match=r"pass bytes\.fromhex\(token\)"):
+            client.array(kept.token.hex())
+        assert client.array(bytes.fromhex(kept.token.hex())).sum() == client.sum(X)
+
+
 def test_tokens_are_of_one_server(client):
     with client.put(X) as kept, Server() as server, warpfold.connect(server.address) as other:
         for call in (lambda: other.sum(kept), lambda: other.array(kept.token)):

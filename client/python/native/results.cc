@@ -60,7 +60,14 @@ nb::dict LimitsOf(const v1::ServerLimits& limits) {
   dict["idle_timeout_seconds"] = limits.idle_timeout_seconds();
   dict["max_concurrent_reductions"] = limits.max_concurrent_reductions();
   dict["max_matrix_dimension"] = limits.max_matrix_dimension();
+  dict["slots"] = limits.slots();
+  dict["slot_bytes"] = limits.slot_bytes();
+  dict["leaf_bytes"] = limits.leaf_bytes();
   dict["max_first_byte"] = limits.max_first_byte();
+  dict["resident_bytes"] = limits.resident_bytes();
+  dict["resident_owner_bytes"] = limits.resident_owner_bytes();
+  dict["default_time_to_live_seconds"] = limits.default_time_to_live_seconds();
+  dict["max_time_to_live_seconds"] = limits.max_time_to_live_seconds();
   return dict;
 }
 

@@ -10,7 +10,7 @@ import operator
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 from warpfold import _native
 from warpfold.arrays import Elements, Reference, view_of
@@ -18,11 +18,8 @@ from warpfold.calls import Call, next_piece, run, settings_of, task_of
 from warpfold.element_types import element_bytes
 from warpfold.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, WarpfoldError
 from warpfold.progress import Meter
-from warpfold.results import column_of, value_of
+from warpfold.results import column_of, each, value_of
 from warpfold.stops import Stop
-
-if TYPE_CHECKING:
-    import numpy
 
 # How long to wait for the last write of a call that failed. A device that takes longer counts as lost soon.
 _WRITES_AT_MOST_S = 10.0
@@ -108,9 +105,9 @@ def _axis_named(axis: SupportsIndex) -> int:
 
 
 def run_along(operator_name: str, call: Call, cut: Cut, client: _native.Client, stop: Stop | None = None,
-              place: Reference | None = None) -> numpy.ndarray[Any, Any] | None:
-    """Blocks until the values are there, one for each segment, as warpfold.calls.run. None if the server has
-    written them to `place`."""
+              place: Reference | None = None) -> Any:
+    """Blocks until the values are there, one for each segment, as warpfold.calls.run: see column_of. None if
+    the server has written them to `place`."""
     is_of_nothing = cut.length() == 0
     if is_of_nothing:
         place = None  # the server reduces only one of them
@@ -121,12 +118,12 @@ def run_along(operator_name: str, call: Call, cut: Cut, client: _native.Client, 
             values = _ask(operator_name, call, cut, client, meter.tell, stop, place)
             meter.finish()
     # MemoryError or ValueError, NumPy's, if there are more values than memory can hold.
-    return values.repeat(cut.count()) if is_of_nothing and values is not None else values
+    return each(lambda one: one.repeat(cut.count()), values) if is_of_nothing and values is not None \
+        else values
 
 
 def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
-         progress: Callable[[int], object] | None, stop: Stop | None, place: Reference | None) \
-        -> numpy.ndarray[Any, Any] | None:
+         progress: Callable[[int], object] | None, stop: Stop | None, place: Reference | None) -> Any:
     elements = call.elements
     is_in_place = cut.order() == list(range(len(cut.dimensions)))
     if not is_in_place and elements.view is None:
@@ -154,7 +151,7 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
 
 
 def _values(operator_name: str, elements: Elements, client: _native.Client, place: Reference | None,
-            ask: Callable[[_native.Place], _native.Columns]) -> numpy.ndarray[Any, Any] | None:
+            ask: Callable[[_native.Place], _native.Columns]) -> Any:
     """None if the server has written the values to `place`."""
     if place is not None:
         try:
@@ -190,15 +187,14 @@ def _await_last_write(client: _native.Client, place: Reference) -> None:
 
 
 def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.Client,
-                      progress: Callable[[int], object] | None, stop: Stop | None) \
-        -> numpy.ndarray[Any, Any]:
+                      progress: Callable[[int], object] | None, stop: Stop | None) -> Any:
     """For a staged array. Each part has whole segments, or is one of several that make up a segment."""
     import numpy
 
     elements = call.elements
     pieces, elements.pieces = elements.pieces or iter(()), None
     length, count_asked = cut.asked()
-    values: list[numpy.ndarray[Any, Any]] = []
+    values: list[Any] = []
     sent = 0
 
     def tell(more: int, *unused: object) -> None:
@@ -211,7 +207,7 @@ def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.
             segment = Elements(elements.type, elements.dtype, elements.way,
                                pieces=_of_one_segment(piece, pieces, length))
             answer = run(Call(segment, call.task, call.settings, progress and tell), client, stop)
-            values.append(numpy.asarray(value_of(answer[0][0], elements)).reshape(1))
+            values.append(each(lambda one: numpy.asarray(one).reshape(1), value_of(answer[0][0], elements)))
             length_sent = length
         else:
             dimensions = list(range(len(piece.shape or ())))
@@ -222,6 +218,8 @@ def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.
             length_sent = count
         sent += length_sent * element_bytes(elements.type)
     tell(0)
+    if isinstance(values[0], tuple):
+        return type(values[0])(*map(numpy.concatenate, zip(*values, strict=True)))
     return numpy.concatenate(values)
 
 

@@ -35,7 +35,7 @@ from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
 from warpfold.options import flag, number, operators_of
 from warpfold.outputs import check_output, output_for
-from warpfold.results import Result, answer_type, beyond_64_bits, in_type, value_of
+from warpfold.results import Result, answer_type, beyond_64_bits, each, in_type, value_of
 from warpfold.stops import Stop
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ A = TypeVar("A")
 class Methods(Generic[V, R]):
     """One method for each operator, and reduce for several at once.
 
-    Every method takes an array as its first argument. Those with NumPy's names take `axis`, `keepdims` and
-    `out` as well; the docstring of each says what it takes, returns and raises.
+    Every method takes an array as its first argument. Those that return one number take `axis`, `keepdims`
+    and `out` as well, and minmax and describe the first two of these; the docstring of each says what it
+    takes, returns and raises.
     """
 
     _memory: Memory | None = None
@@ -114,9 +115,13 @@ class Methods(Generic[V, R]):
         """The largest element, in the array's type; 0.0 is above -0.0. Without elements, an error."""
         return self._one("max", array, axis, keepdims, options, out=out, nan=nan)
 
-    def minmax(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """A MinMax: the smallest and the largest element. Without elements, an error."""
-        return self._one("minmax", array, None, False, options, nan=nan)
+    def minmax(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+               **options: Unpack[CallOptions]) -> V:
+        """A MinMax: the smallest and the largest element. Without elements, an error.
+
+        axis: as of min; the two fields are then arrays.
+        """
+        return self._one("minmax", array, axis, keepdims, options, nan=nan)
 
     def argmin(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
@@ -194,47 +199,61 @@ class Methods(Generic[V, R]):
             raise ValueError(f"ord must be 1, 2 or inf, not {ord!r}")
         return self._one(operator, array, axis, keepdims, options, "float64", out=out, nan=nan)
 
-    def max_abs(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+    def max_abs(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
+                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The largest magnitude: uint64 of integers, exact, or float64. 0 of an empty array."""
-        return self._one("max_abs", array, None, False, options, nan=nan)
+        return self._one("max_abs", array, axis, keepdims, options, out=out, nan=nan)
 
-    def sum_of_squares(self, array: Any, *, nan: NanPolicy = "propagate",
-                       overflow: OverflowPolicy | None = None, **options: Unpack[CallOptions]) -> V:
+    def sum_of_squares(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
+                       nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
+                       **options: Unpack[CallOptions]) -> V:
         """The sum of squares: exact for integers, as int64 or uint64; of floats in float64."""
-        return self._one("sum_of_squares", array, None, False, options, nan=nan, overflow=overflow)
+        return self._one("sum_of_squares", array, axis, keepdims, options, out=out, nan=nan,
+                         overflow=overflow)
 
-    def exact_sum(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+    def exact_sum(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
+                  nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The exact sum of floats, rounded once, as math.fsum does."""
-        return self._one("exact_sum", array, None, False, options, nan=nan)
+        return self._one("exact_sum", array, axis, keepdims, options, out=out, nan=nan)
 
-    def logsumexp(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+    def logsumexp(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
+                  nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """log(sum(exp(x))) of floats, without overflow on the way."""
-        return self._one("logsumexp", array, None, False, options, nan=nan)
+        return self._one("logsumexp", array, axis, keepdims, options, out=out, nan=nan)
 
-    def bit_and(self, array: Any, **options: Unpack[CallOptions]) -> V:
+    def bit_and(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
+                **options: Unpack[CallOptions]) -> V:
         """The bitwise and of integers. All ones of an empty array."""
-        return self._one("bit_and", array, None, False, options)
+        return self._one("bit_and", array, axis, keepdims, options, out=out)
 
-    def bit_or(self, array: Any, **options: Unpack[CallOptions]) -> V:
+    def bit_or(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
+               **options: Unpack[CallOptions]) -> V:
         """The bitwise or of integers. 0 of an empty array."""
-        return self._one("bit_or", array, None, False, options)
+        return self._one("bit_or", array, axis, keepdims, options, out=out)
 
-    def bit_xor(self, array: Any, **options: Unpack[CallOptions]) -> V:
+    def bit_xor(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
+                **options: Unpack[CallOptions]) -> V:
         """The bitwise exclusive or of integers. 0 of an empty array."""
-        return self._one("bit_xor", array, None, False, options)
+        return self._one("bit_xor", array, axis, keepdims, options, out=out)
 
-    def first(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+    def first(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
+              nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The first element; the first that is not NaN, if NaN is ignored."""
-        return self._one("first", array, None, False, options, nan=nan)
+        return self._one("first", array, axis, keepdims, options, out=out, nan=nan)
 
-    def last(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+    def last(self, array: Any, axis: Axis = None, *, out: Any = None, keepdims: bool = False,
+             nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The last element; the last that is not NaN, if NaN is ignored."""
-        return self._one("last", array, None, False, options, nan=nan)
+        return self._one("last", array, axis, keepdims, options, out=out, nan=nan)
 
-    def describe(self, array: Any, *, ddof: float = 0, nan: NanPolicy = "propagate",
-                 overflow: OverflowPolicy | None = None, **options: Unpack[CallOptions]) -> V:
-        """A Description: count, min, max, sum, mean and variance. Without elements, an error."""
-        return self._one("describe", array, None, False, options, nan=nan, overflow=overflow, ddof=ddof)
+    def describe(self, array: Any, axis: Axis = None, *, ddof: float = 0, keepdims: bool = False,
+                 nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
+                 **options: Unpack[CallOptions]) -> V:
+        """A Description: count, min, max, sum, mean and variance. Without elements, an error.
+
+        axis: as of min; the fields are then arrays.
+        """
+        return self._one("describe", array, axis, keepdims, options, nan=nan, overflow=overflow, ddof=ddof)
 
     def max_subarray_sum(self, array: Any, *, nan: NanPolicy = "propagate",
                          **options: Unpack[CallOptions]) -> V:
@@ -319,7 +338,7 @@ class Methods(Generic[V, R]):
             if answered is not None:
                 value = in_type(value, answered, operator)
             if cut is not None or keepdims:
-                value = _in_shape(value, shape)
+                value = each(lambda one: _in_shape(one, shape), value)
             return value if output is None else output.filled(value)
 
         value: V = self._perform(Work(settings, work), itself)

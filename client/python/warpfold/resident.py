@@ -337,6 +337,9 @@ def _nothing(answer: None) -> None:
 
 
 def _check_token(token: bytes) -> None:
+    if isinstance(token, str):
+        raise TypeError("a token is bytes, as ResidentArray.token, not str: pass bytes.fromhex(token) if it "
+                        "is one that `warpfold put` has printed")
     if not isinstance(token, bytes):
         raise TypeError(f"a token is bytes, as ResidentArray.token, not {type(token).__name__}")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from warpfold import errors
@@ -53,6 +53,9 @@ class Description(NamedTuple):
     sum: Any
     mean: Any
     variance: Any
+
+
+_WITH_FIELDS: dict[str, type[MinMax] | type[Description]] = {"minmax": MinMax, "describe": Description}
 
 
 class Subarray(NamedTuple):
@@ -185,8 +188,8 @@ def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
     if operator in ("argmin", "argmax"):
         return numpy.int64(index or 0)
     if isinstance(raw, dict):
-        kind = MinMax if operator == "minmax" else Description
-        return kind(**{name: number_of(name, value, elements) for name, value in raw.items()})
+        fields = {name: number_of(name, value, elements) for name, value in raw.items()}
+        return _WITH_FIELDS[operator](**fields)
     if isinstance(raw, tuple):
         rows, columns, entries = raw
         kind = _type_of(operator, type(entries[0]), elements)
@@ -199,15 +202,28 @@ def number_of(operator: str, raw: bool | int | float, elements: Typed) -> Any:
     return _type_of(operator, type(raw), elements)(raw)
 
 
-def column_of(operator: str, columns: _native.Columns, elements: Elements) -> numpy.ndarray[Any, Any]:
-    """The values of one operator over segments, as its method returns them: for argmin the index."""
+def column_of(operator: str, columns: _native.Columns, elements: Elements) -> Any:
+    """The values of one operator over segments, as its method returns them: an array, for argmin of the
+    indices, or a MinMax or Description of arrays."""
     import numpy
 
     if operator in ("argmin", "argmax"):
         return numpy.frombuffer(columns[1][1], "<i8").copy()
-    kind, data = columns[0]
-    values = numpy.frombuffer(data, "<u8" if kind == "bool" else kind)
-    return values.astype(dtype_of_column(operator, kind, elements))
+
+    def values_of(name: str, column: tuple[str, bytes]) -> numpy.ndarray[Any, Any]:
+        kind, data = column
+        values = numpy.frombuffer(data, "<u8" if kind == "bool" else kind)
+        return values.astype(dtype_of_column(name, kind, elements))
+
+    fields = _WITH_FIELDS.get(operator)
+    if fields is None:
+        return values_of(operator, columns[0])
+    return fields(*map(values_of, fields._fields, columns))
+
+
+def each(change: Callable[[Any], Any], values: Any) -> Any:
+    """The changed values; of a MinMax or Description each field is changed."""
+    return type(values)(*map(change, values)) if isinstance(values, tuple) else change(values)
 
 
 def dtype_of_column(operator: str, kind: str, elements: Elements) -> numpy.dtype[Any]:

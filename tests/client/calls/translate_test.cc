@@ -96,6 +96,13 @@ TEST(TranslateTest, ATypeThatIsNoneIsRefused) {
   }
 }
 
+TEST(TranslateTest, AnErrorsTextHasItsReason) {
+  EXPECT_EQ(ErrorText(absl::OkStatus()), "OK");
+  EXPECT_EQ(ErrorText(absl::UnavailableError("nobody listens")), "UNAVAILABLE: nobody listens");
+  EXPECT_EQ(ErrorText(ToProto({.operators = {"sun"}}, ElementType::kInt32).status()),
+            "UNIMPLEMENTED (UNKNOWN_OPERATOR): unknown operator 'sun'");
+}
+
 TEST(TranslateTest, AlgorithmsHaveTheNamesOfTheProtocol) {
   const std::vector<std::string> names = AlgorithmNames();
   EXPECT_EQ(names.size(), 20u);
