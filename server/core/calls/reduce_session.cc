@@ -222,12 +222,7 @@ absl::Status ReduceSession::FillResult(v1::Reduction* result) const {
     return status;
   }
   result->set_device(service_.backend.device());
-  const ReducerTimings timings = reducer_->timings();
-  v1::ServerTimings& out = *result->mutable_timings();
-  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue.value_or(absl::ZeroDuration())));
-  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_.value_or(absl::ZeroDuration())));
-  out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
-  out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
+  *result->mutable_timings() = TimingsToProto(reducer_->timings(), receive_);
   return absl::OkStatus();
 }
 
