@@ -11,6 +11,7 @@
 #include "proto/error_reasons.h"
 
 namespace warpfold {
+
 ChunkStream::ChunkStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
                          const CallOptions& options, const char* method,
                          const google::protobuf::MessageLite& header, const std::string& array,

@@ -124,41 +124,46 @@ void RetryLoop::NoteFailed() {
   if (failed_.size() == targets_.count()) failed_ = {lease_.target()};
 }
 
+bool RetryLoop::WasRefused(const absl::Status& status, absl::Time now) const {
+  if (!MayRetry(status, {}) || IsBusy(status) || IsDraining(status) || CouldNotRead(status)) return false;
+  // A connection that worked and broke was not refused: if the others are broken, too, and do not know it
+  // yet, the attempt that moves to one of them finds the server gone.
+  return !was_connected_ && targets_.OnlyOthersWork(lease_, now);
+}
+
+void RetryLoop::TellTargets(const absl::Status& status, bool was_refused, std::optional<absl::Duration> pause,
+                            absl::Time now) {
+  // An attempt that began too late says nothing about the target.
+  if (absl::IsDeadlineExceeded(status) && began_ < deadline_ && !lease_.connection().IsReady()) {
+    targets_.LeaveOut(lease_.target(), now + kSilentLeftOut);
+  }
+  if (IsBusy(status)) {
+    targets_.LeaveOut(lease_.target(), now + pause.value_or(kLeftOut));
+    return targets_.Rest(lease_, now + RestAfter(status));
+  }
+  // If the connection broke because of memory of this process, the target is fine.
+  if (!MayRetry(status, {}) || CouldNotRead(status)) return;
+  targets_.Rest(lease_, now);
+  if (was_refused) return targets_.NoteFull(lease_.target(), now + kFull);
+  NoteFailed();
+  targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), kLeftOut));
+  if (IsDraining(status)) targets_.Renew(lease_);
+}
+
 bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   const absl::Time now = SteadyNow();
   Attempt attempt = failed;
   // The end of an array frees no other place.
   attempt.patient |= LacksPlaceForArray(status) && lease_.connection().target_load().HasPlaces();
   const std::optional<absl::Duration> pause = policy_.PauseAfter(status, attempt, now);
-  // An attempt that began too late says nothing about the target.
-  if (absl::IsDeadlineExceeded(status) && began_ < deadline_ && !lease_.connection().IsReady()) {
-    targets_.LeaveOut(lease_.target(), now + kSilentLeftOut);
-  }
-  const bool was_refused = std::exchange(refused_, false);
-  // If the connection broke because of memory of this process, the target is fine.
-  if (MayRetry(status, {}) && !CouldNotRead(status)) {
-    const bool is_busy = IsBusy(status);
-    // The server may have no place for this connection, while it has others. But those may be broken, too,
-    // and not know it yet: if the next one fails, the server counts as gone.
-    refused_ = !is_busy && !IsDraining(status) && !was_connected_ && !was_refused &&
-               targets_.OnlyOthersWork(lease_, now);
-    if (!is_busy) targets_.Rest(lease_, now);
-    if (refused_) {
-      targets_.NoteFull(lease_.target(), now + kFull);
-    } else {
-      if (!is_busy) NoteFailed();
-      const absl::Duration least = is_busy ? absl::ZeroDuration() : kLeftOut;
-      targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
-    }
-  }
-  if (IsBusy(status)) targets_.Rest(lease_, now + RestAfter(status));
-  if (IsDraining(status)) targets_.Renew(lease_);
+  const bool was_refused = WasRefused(status, now);
+  TellTargets(status, was_refused, pause, now);
   const bool drained_twice = std::exchange(drained_, IsDraining(status)) && drained_;
   if (!pause.has_value()) return false;
   const std::size_t best = targets_.Best(preferred_, now, failed_);
   const bool serves = !targets_.IsLeftOut(best, now);
   // If nothing else serves, the same connection is used: it may have to be made again.
-  const bool moves = best != lease_.target() || refused_;
+  const bool moves = best != lease_.target() || was_refused;
   if (moves) lease_ = targets_.Take(preferred_, now, failed_);
   // A broken connection is noticed a little later than its calls are told of it.
   const bool waits = !serves || CouldNotRead(status);

@@ -97,10 +97,14 @@ class RetryLoop {
   void Succeeded() {
     policy_.Reset();
     drained_ = false;
-    refused_ = false;
   }
 
  private:
+  // Whether the server may have had no place for the attempt's connection, while it has others.
+  bool WasRefused(const absl::Status& status, absl::Time now) const;
+  // What the end of an attempt, before the pause, says about its target and connection.
+  void TellTargets(const absl::Status& status, bool was_refused, std::optional<absl::Duration> pause,
+                   absl::Time now);
   void AwaitRest();
   // Returns early after an interrupt.
   void Pause(absl::Duration pause);
@@ -117,7 +121,6 @@ class RetryLoop {
   Targets::Lease lease_;
   Targets::Failed failed_;          // since all of them have had their turn
   bool drained_ = false;            // the server of the last attempt
-  bool refused_ = false;            // the connection of the last attempt, while others worked
   bool was_connected_ = false;      // when the attempt began
   absl::Time began_ = SteadyNow();  // the attempt
 };

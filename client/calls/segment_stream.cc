@@ -283,17 +283,11 @@ absl::StatusOr<SegmentSummary> SegmentAnswer::Finish() const {
       summary_->element_count() != expected_elements_ || summary_->error_count() != failure_count_) {
     return MakeMismatch("results of another array");
   }
-  SegmentSummary summary = {.segment_count = expected_segments_,
-                            .element_count = expected_elements_,
-                            .failure_count = failure_count_,
-                            .device = summary_->device(),
-                            .timings = {}};
-  const v1::ServerTimings& timings = summary_->timings();
-  summary.timings.queue = absl::Nanoseconds(timings.queue_ns());
-  summary.timings.receive = absl::Nanoseconds(timings.receive_ns());
-  summary.timings.copy = absl::Nanoseconds(timings.copy_ns());
-  summary.timings.kernel = absl::Nanoseconds(timings.kernel_ns());
-  return summary;
+  return SegmentSummary{.segment_count = expected_segments_,
+                        .element_count = expected_elements_,
+                        .failure_count = failure_count_,
+                        .device = summary_->device(),
+                        .timings = TimingsFromProto(summary_->timings())};
 }
 
 absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentCut& cut,

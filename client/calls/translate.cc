@@ -195,11 +195,16 @@ absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction) {
   }
   result.element_count = reduction.element_count();
   result.device = reduction.device();
-  result.timings.queue = absl::Nanoseconds(reduction.timings().queue_ns());
-  result.timings.receive = absl::Nanoseconds(reduction.timings().receive_ns());
-  result.timings.copy = absl::Nanoseconds(reduction.timings().copy_ns());
-  result.timings.kernel = absl::Nanoseconds(reduction.timings().kernel_ns());
+  result.timings = TimingsFromProto(reduction.timings());
   return result;
+}
+
+Timings TimingsFromProto(const v1::ServerTimings& timings) {
+  return {.total = {},
+          .queue = absl::Nanoseconds(timings.queue_ns()),
+          .receive = absl::Nanoseconds(timings.receive_ns()),
+          .copy = absl::Nanoseconds(timings.copy_ns()),
+          .kernel = absl::Nanoseconds(timings.kernel_ns())};
 }
 
 std::uint64_t ElementBytes(const Spec& spec, ElementType type) {

@@ -40,6 +40,7 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type);
 
 // INTERNAL if the message contradicts itself or lacks a value.
 absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction);
+Timings TimingsFromProto(const v1::ServerTimings& timings);
 
 // More than any server accepts, and far below what would overflow the size of an element.
 inline constexpr std::uint32_t kMaxMatrixSide = 4096;

@@ -15,6 +15,7 @@
 #include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
+
 int RunPut(const Server& server, const PutFlags& flags) {
   const DeadlineGuard guard(flags.deadline);
   ReduceFlags file_flags;  // as a file of `warpfold reduce`

@@ -8,6 +8,7 @@
 #include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
+
 int RunInfo(const Server& server, const InfoFlags& flags) {
   const DeadlineGuard guard(SteadyNow() + kShortTimeout);
   Client client(server.targets, {.credentials = server.credentials});

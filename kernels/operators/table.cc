@@ -89,6 +89,10 @@ constexpr std::span<const char* const> FieldsOf() {
 }
 
 template <Operator Op>
+constexpr bool MayOverflow = IntegerElement<typename Op::Element> &&
+                             (MayWrap<Op> || NeverWraps<Op>() != nullptr);
+
+template <Operator Op>
 constexpr OperatorEntry EntryOf() {
   using Reducer = ReducerOf<Op>;  // has the same states
   return {.supported = true,
@@ -97,6 +101,7 @@ constexpr OperatorEntry EntryOf() {
           .has_identity = Op::kHasIdentity,
           .takes_modulus = TakesModulus<Op>,
           .takes_ddof = TakesDdof<Op>,
+          .may_overflow = MayOverflow<Op>,
           .never_wraps = NeverWraps<Op>(),
           .state_bytes = sizeof(typename Op::State),
           .fields = FieldsOf<Op>(),

@@ -31,6 +31,8 @@ struct OperatorEntry {
   bool takes_modulus = false;
   bool takes_ddof = false;
   bool ignores_nan = false;  // elements are never NaN, or those that are do not count
+  // Results are integers of 64 bits that long enough arrays may overflow, unless they wrap.
+  bool may_overflow = false;
   // Why overflows have no value modulo 2^bits; null if they have one, and if there are none.
   const char* never_wraps = nullptr;
   std::size_t state_bytes = 0;

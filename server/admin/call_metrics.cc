@@ -18,12 +18,21 @@ std::vector<std::string> AllOperators() {
   const auto names = kernels::OperatorNames();
   return {names.begin(), names.end()};
 }
+
 // The reasons in the API's .proto files, and the code of calls that end without ErrorInfo: those that their
 // clients cancel.
 std::vector<std::string> Reasons() {
   std::vector<std::string> reasons(std::begin(reason::kOfCalls), std::end(reason::kOfCalls));
   reasons.emplace_back("CANCELLED");
   return reasons;
+}
+
+// Whether a series exists from the start, so that Prometheus sees its first count as an increase: for calls
+// that succeeded, and for those that failed through the server's fault, for which there are alerts.
+bool ExistsFromTheStart(std::size_t code) {
+  const auto status = static_cast<absl::StatusCode>(code);
+  return status == absl::StatusCode::kOk || status == absl::StatusCode::kInternal ||
+         status == absl::StatusCode::kUnknown;
 }
 
 }  // namespace
@@ -104,15 +113,8 @@ void CallMetrics::Add(const CallRecord& record) {
   }
 }
 
-// Whether a series exists from the start, so that Prometheus sees its first count as an increase: for calls
-// that succeeded, and for those that failed through the server's fault, for which there are alerts.
-bool ExistsFromTheStart(std::size_t code) {
-  const auto status = static_cast<absl::StatusCode>(code);
-  return status == absl::StatusCode::kOk || status == absl::StatusCode::kInternal ||
-         status == absl::StatusCode::kUnknown;
-}
-
-// Any other series, of which there are at most 17 for each value, exists from its first count on.
+// A series that does not exist from the start, of which there are at most 17 for each value, exists from its
+// first count on.
 void CallMetrics::WriteByCode(Exposition& out, absl::string_view label, const LabelSet& set,
                               const Counts& counts) const {
   for (std::size_t i = 0; i < set.size(); ++i) {

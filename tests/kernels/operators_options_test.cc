@@ -106,7 +106,9 @@ TEST(OperatorOptionsTest, OverflowsWrapUnlessTheEntrySaysWhyNot) {
     bool overflows_anyway = false;
     for (const double x : {1.0, 3.0, -1.0}) {
       const std::vector<std::byte> element = c.Elements({x});
-      overflows += Overflows({}, reduction, element);
+      const bool overflowed = Overflows({}, reduction, element);
+      EXPECT_TRUE(reduction.operators()[0].entry->may_overflow || !overflowed);
+      overflows += overflowed;
       overflows_anyway = overflows_anyway || Overflows({.wrap_overflow = true}, reduction, element);
     }
     EXPECT_EQ(overflows_anyway, reduction.operators()[0].entry->never_wraps != nullptr);

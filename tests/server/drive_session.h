@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does for a Session what Call does: resumes it when its listener is called, and gives back what it holds at
-// its end.
+// Does for a ReduceSession what Call does: resumes it when its listener is called, and gives back what it
+// holds at its end.
 #pragma once
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,8 +50,14 @@ class SessionDriver {
   void Follow(const absl::StatusOr<ReduceSession::Need>& need) {
     need_ = need.value_or(ReduceSession::Need::kNothing);
     if (need_ != ReduceSession::Need::kNothing) return;
-    result_ = need.ok() ? session_.Result() : absl::StatusOr<v1::Reduction>(need.status());
+    result_ = need.ok() ? ResultOf(session_.Response()) : need.status();
     session_.Release();
+  }
+  static absl::StatusOr<v1::Reduction> ResultOf(const absl::StatusOr<std::string>& answer) {
+    if (!answer.ok()) return answer.status();
+    v1::ReduceResponse response;
+    if (!response.ParseFromString(*answer)) return absl::InternalError("an answer without its form");
+    return std::move(*response.mutable_reduction());
   }
 
   SlotPool& pool_;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A backend without a device, made of fake slots (fake_slot.h).
+// A backend without a device, made of fake slots (fake_slot.h, fake_behaviour.h).
 #pragma once
 
 #include <algorithm>

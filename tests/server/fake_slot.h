@@ -5,89 +5,21 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/error.h"
 #include "kernels/segment_row.h"
+#include "tests/server/fake_behaviour.h"
 
 namespace warpfold::server {
-
-inline absl::Status DeviceLost() {
-  return kernels::Error(absl::StatusCode::kUnavailable, "DEVICE_LOST", "the device failed");
-}
-
-class FakeSlot;
-
-// What the slots of a FakeBackend do, and have done. Threads: any, at any time.
-class FakeBehaviour {
- public:
-  std::atomic<bool> fail_start = false;
-  std::atomic<int> lost_device = -1;  // only slots of this one fail in Start
-  std::atomic<bool> fail_wait = false;
-  std::atomic<bool> wrong_results = false;
-  std::atomic<bool> ends_in_start = true;  // unless it is blocked
-  std::atomic<bool> stuck = false;         // Start does not return, as long as this is so
-  std::atomic<int> starts = 0;
-  std::atomic<int> piece_starts = 0;     // the starts on pieces
-  std::atomic<std::size_t> pieces = 0;   // the pieces of all these
-  std::atomic<int> starts_across = 0;    // the starts on parts of several memories
-  std::uint64_t segment_capacity = 100;  // of one start
-  // Whether slots write results of segments to where the caller wants them, instead of returning them.
-  std::atomic<bool> writes_results = false;
-  std::atomic<int> waits = 0;
-  std::atomic<int> notices = 0;             // those that were requested
-  std::atomic<std::uint64_t> elements = 0;  // of all starts
-  std::atomic<int> misuses = 0;             // calls that the contract of kernels::Slot forbids
-
-  // The next three are constant once a slot is used. Called at each start of a range or of segments.
-  std::function<void(const kernels::ReductionPlan& reduction, bool of_segments)> on_start;
-  std::span<const std::byte> piece_memory;
-  bool keeps_pieces = true;
-
-  // Slots that are started while blocked work until they are unblocked or finished one by one.
-  void SetBlocked(bool blocked) {
-    {
-      const std::lock_guard lock(mutex_);
-      blocked_ = blocked;
-    }
-    if (!blocked) FinishAll();
-  }
-
-  // Ends the work of the slot that was started `n`-th among those that work, from this thread; Wait then
-  // returns `status` if it is an error.
-  inline void Finish(std::size_t n, absl::Status status = absl::OkStatus());
-  void FinishAll() {
-    while (working() > 0) Finish(0);
-  }
-
-  // How many slots have been started and not finished.
-  std::size_t working() const {
-    const std::lock_guard lock(mutex_);
-    return working_.size();
-  }
-
- private:
-  friend class FakeSlot;
-
-  mutable std::mutex mutex_;
-  std::condition_variable finished_;
-  bool blocked_ = false;            // guarded by mutex_
-  std::vector<FakeSlot*> working_;  // guarded by mutex_; oldest first
-};
 
 class FakeSlot : public kernels::Slot {
  public:
@@ -100,17 +32,8 @@ class FakeSlot : public kernels::Slot {
 
   void WorkFor(std::uint64_t group) override { group_ = group; }
   std::uint64_t group() const { return group_; }
-  void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
-
-  void Notify() override {
-    {
-      const std::lock_guard lock(behaviour_.mutex_);
-      if (std::exchange(notifies_, true)) ++behaviour_.misuses;
-      ++behaviour_.notices;
-      if (works_) return;
-    }
-    on_finished_();
-  }
+  void NotifyBy(std::function<void()> on_finished) override { job_.on_finished = std::move(on_finished); }
+  void Notify() override { behaviour_.Notify(job_); }
 
   std::uint64_t Capacity(const kernels::ReductionPlan& reduction) const override {
     return staging_.size() / reduction.leaf_bytes() * reduction.leaf_elements();
@@ -202,8 +125,7 @@ class FakeSlot : public kernels::Slot {
 
   bool Finished() override {
     if (!work_.has_value()) ++behaviour_.misuses;
-    const std::lock_guard lock(behaviour_.mutex_);
-    return !works_;
+    return behaviour_.HasEnded(job_);
   }
 
   // Reads the elements only now: if anybody has touched them since Start, the result is wrong.
@@ -288,7 +210,6 @@ class FakeSlot : public kernels::Slot {
   }
 
  private:
-  friend class FakeBehaviour;
   struct Work {
     std::optional<kernels::ReductionPlan> reduction;  // none for a store
     std::uint64_t first_element;
@@ -348,12 +269,7 @@ class FakeSlot : public kernels::Slot {
   }
 
   absl::Status Await() {
-    ++behaviour_.waits;
-    {
-      std::unique_lock lock(behaviour_.mutex_);
-      behaviour_.finished_.wait(lock, [this] { return !works_; });
-    }
-    absl::Status status = behaviour_.fail_wait ? DeviceLost() : status_;
+    absl::Status status = behaviour_.Await(job_);
     if (!status.ok()) work_.reset();
     return status;
   }
@@ -377,11 +293,7 @@ class FakeSlot : public kernels::Slot {
     }
     behaviour_.elements += work.count;
     work_.emplace(std::move(work));
-    status_ = absl::OkStatus();
-    const std::lock_guard lock(behaviour_.mutex_);
-    works_ = behaviour_.blocked_;
-    notifies_ = false;
-    if (works_) behaviour_.working_.push_back(this);
+    behaviour_.Begin(job_);
     return absl::OkStatus();
   }
 
@@ -389,27 +301,9 @@ class FakeSlot : public kernels::Slot {
   std::vector<std::byte> staging_;
   const int device_;
   std::vector<std::uint64_t> values_;  // of segments
-  std::function<void()> on_finished_;
   std::uint64_t group_ = 0;
   std::optional<Work> work_;  // the work that was started
-  bool works_ = false;        // guarded by the behaviour's mutex
-  bool notifies_ = false;     // guarded likewise: Notify was called
-  absl::Status status_;       // guarded likewise, while it works
+  FakeBehaviour::Job job_;    // its end
 };
-
-void FakeBehaviour::Finish(std::size_t n, absl::Status status) {
-  std::function<void()> on_finished;
-  {
-    const std::lock_guard lock(mutex_);
-    if (n >= working_.size()) return;
-    FakeSlot* const slot = working_[n];
-    working_.erase(working_.begin() + static_cast<std::ptrdiff_t>(n));
-    slot->works_ = false;
-    slot->status_ = std::move(status);
-    if (slot->notifies_) on_finished = slot->on_finished_;
-  }
-  finished_.notify_all();
-  if (on_finished) on_finished();
-}
 
 }  // namespace warpfold::server

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/cli/bench/flags.h"
 #include "client/cli/server.h"
 #include "client/result.h"
@@ -19,6 +20,9 @@ namespace warpfold::cli {
 
 // Makes a call with this array, which is ignored by methods that have none. Threads: one at a time.
 using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte> array)>;
+
+// A server that does not respond is an error, not an endless wait.
+inline constexpr absl::Duration kCallTimeout = absl::Minutes(2);
 
 // What the calls compute.
 Spec SpecOf(const BenchFlags& flags);

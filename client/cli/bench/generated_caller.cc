@@ -19,8 +19,6 @@
 namespace warpfold::cli {
 namespace {
 
-constexpr std::chrono::minutes kGeneratedTimeout(2);
-
 void WriteAll(grpc::ClientWriter<v1::ReduceRequest>& writer, const v1::ReductionSpec& spec,
               std::span<const std::byte> array, const BenchFlags& flags) {
   const auto chunk_bytes = static_cast<std::size_t>(flags.chunk_bytes);
@@ -52,7 +50,7 @@ Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags) {
   return [stub, flags, spec = *ToProto(SpecOf(flags), flags.type)](
              std::span<const std::byte> array) -> absl::StatusOr<Reduction> {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kGeneratedTimeout);
+    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(kCallTimeout));
     v1::ReduceResponse response;
     const auto writer = stub->Reduce(&context, &response);
     WriteAll(*writer, spec, array, flags);

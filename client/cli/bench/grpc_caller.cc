@@ -16,18 +16,15 @@
 namespace warpfold::cli {
 namespace {
 
-// A server that does not respond is an error, not an endless wait.
-constexpr absl::Duration kGrpcTimeout = absl::Minutes(2);
-
 absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const Spec& spec,
                                  std::span<const std::byte> array) {
   if (flags.segment_length > 0) {
     return ReductionOf(client.ReduceSegmentsOf(
         spec, flags.type, array, {.length = flags.segment_length}, [](const SegmentResults&) {},
-        {.timeout = kGrpcTimeout, .chunk_bytes = static_cast<std::size_t>(flags.chunk_bytes)}));
+        {.timeout = kCallTimeout, .chunk_bytes = static_cast<std::size_t>(flags.chunk_bytes)}));
   }
   return client.ReduceBytes(spec, flags.type, array,
-                            {.timeout = kGrpcTimeout,
+                            {.timeout = kCallTimeout,
                              .streams = flags.streams,
                              .chunk_bytes = static_cast<std::size_t>(flags.chunk_bytes)});
 }
@@ -36,7 +33,7 @@ absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const 
 absl::StatusOr<Reduction> SendArray(const Connection& connection, const v1::ReduceArrayRequest& request,
                                     std::span<const std::byte> array) {
   LentMemory memory(connection);  // outlives the call
-  CallScope scope(connection, SteadyNow() + kGrpcTimeout, {});
+  CallScope scope(connection, SteadyNow() + kCallTimeout, {});
   RawCall call(scope, kReduceArrayMethod);
   call.WriteLast(ArrayMessage(request, memory.Lend(array)));
   grpc::ByteBuffer buffer;
@@ -80,11 +77,11 @@ Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags) {
     }
     case BenchMethod::kInfo:
       return [client](std::span<const std::byte>) {
-        return Nothing(client->GetServerInfo({.timeout = kGrpcTimeout}));
+        return Nothing(client->GetServerInfo({.timeout = kCallTimeout}));
       };
     case BenchMethod::kHealth:
       return [client](std::span<const std::byte>) {
-        return Nothing(client->IsServing({.timeout = kGrpcTimeout}));
+        return Nothing(client->IsServing({.timeout = kCallTimeout}));
       };
   }
   return nullptr;

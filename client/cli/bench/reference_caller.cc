@@ -20,9 +20,6 @@
 namespace warpfold::cli {
 namespace {
 
-// A server that does not respond is an error, not an endless wait.
-constexpr absl::Duration kReferenceTimeout = absl::Minutes(2);
-
 // Objects that must live as long as calls refer to them. The memory is destroyed before the client, and the
 // registration before the memory.
 struct Elsewhere {
@@ -38,8 +35,7 @@ struct Elsewhere {
   absl::Duration handed_over;  // what that took
 
   ~Elsewhere() {
-    if (resident.has_value())
-      client->DeleteArray(resident->token, {.timeout = kReferenceTimeout}).IgnoreError();
+    if (resident.has_value()) client->DeleteArray(resident->token, {.timeout = kCallTimeout}).IgnoreError();
   }
 };
 
@@ -92,7 +88,7 @@ absl::Status HandOver(const std::string& memory_socket, std::span<const std::byt
 absl::Status Put(ElementType type, std::span<const std::byte> memory, Elsewhere& there) {
   const absl::Time begin = SteadyNow();
   absl::StatusOr<ResidentArray> resident = there.client->PutBytes(
-      type, std::nullopt, memory, {.owner = "warpfold bench"}, {.timeout = kReferenceTimeout});
+      type, std::nullopt, memory, {.owner = "warpfold bench"}, {.timeout = kCallTimeout});
   there.handed_over = SteadyNow() - begin;
   if (!resident.ok()) return resident.status();
   there.resident = *std::move(resident);
@@ -159,9 +155,9 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
                                       .element_count = array.size() / element_bytes};
     if (cut.length > 0) {
       return ReductionOf(there->client->ReduceSegmentsReference(
-          spec, type, reference, cut, [](const SegmentResults&) {}, {.timeout = kReferenceTimeout}));
+          spec, type, reference, cut, [](const SegmentResults&) {}, {.timeout = kCallTimeout}));
     }
-    return there->client->ReduceReference(spec, type, reference, {.timeout = kReferenceTimeout});
+    return there->client->ReduceReference(spec, type, reference, {.timeout = kCallTimeout});
   };
 }
 

@@ -60,19 +60,10 @@ std::vector<double> MediansUs(const SideResult& side) {
   return OfRounds(side, [](const LoadResult& round) { return SpreadOf(round.latencies_us).median; });
 }
 
-void AddSpread(const std::string& key, const std::vector<double>& figures, Json& line) {
-  const Spread spread = SpreadOf(figures);
+void AddSpread(const std::string& key, const Spread& spread, Json& line) {
   line[key] = Rounded(spread.median);
   line[key + "_min"] = Rounded(spread.min);
   line[key + "_max"] = Rounded(spread.max);
-}
-
-void AddRatio(const std::string& key, const std::vector<double>& first, const std::vector<double>& own,
-              Json& line) {
-  const Spread ratio = RatioOf(first, own);
-  line[key] = Rounded(ratio.median);
-  line[key + "_min"] = Rounded(ratio.min);
-  line[key + "_max"] = Rounded(ratio.max);
 }
 
 void AddCpu(const SideResult& side, const BenchFlags& flags, Json& line) {
@@ -188,8 +179,8 @@ std::vector<Json> ReportLines(const BenchFlags& flags, const std::string& transp
     line["calls"] = latencies_us.size();
     line["total_bytes"] = latencies_us.size() * flags.bytes;
     line["seconds"] = Rounded(seconds);
-    AddSpread("gbps", Gbps(side, flags), line);
-    AddSpread("calls_per_s", CallsPerSecond(side), line);
+    AddSpread("gbps", SpreadOf(Gbps(side, flags)), line);
+    AddSpread("calls_per_s", SpreadOf(CallsPerSecond(side)), line);
     line["p50_us"] = Rounded(Percentile(latencies_us, 0.5));
     line["p90_us"] = Rounded(Percentile(latencies_us, 0.9));
     line["p99_us"] = Rounded(Percentile(latencies_us, 0.99));
@@ -197,8 +188,8 @@ std::vector<Json> ReportLines(const BenchFlags& flags, const std::string& transp
     line["max_us"] = Rounded(latencies_us.back());
     AddCpu(side, flags, line);
     AddStages(side, latencies_us.size(), line);
-    AddRatio("rate_ratio", CallsPerSecond(sides.front()), CallsPerSecond(side), line);
-    AddRatio("p50_ratio", MediansUs(sides.front()), MediansUs(side), line);
+    AddSpread("rate_ratio", RatioOf(CallsPerSecond(sides.front()), CallsPerSecond(side)), line);
+    AddSpread("p50_ratio", RatioOf(MediansUs(sides.front()), MediansUs(side)), line);
     lines.push_back(std::move(line));
   }
   return lines;

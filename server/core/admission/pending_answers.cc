@@ -13,14 +13,14 @@ PendingAnswers::Entry::Entry(PendingAnswers& answers, const std::string& party, 
       of_party_(answers.Add(party, bytes_)) {}
 
 PendingAnswers::Entry::~Entry() {
-  const absl::MutexLock lock(&answers_.mutex_);
+  const std::lock_guard lock(answers_.mutex_);
   answers_.bytes_ -= bytes_;
   of_party_->second -= bytes_;
   if (of_party_->second == 0) answers_.parties_.erase(of_party_);
 }
 
 absl::Duration PendingAnswers::Patience(absl::Duration idle, const std::string& party) const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (bytes_ <= kMaxPendingAnswerBytes) return idle;
   const auto of_party = parties_.find(party);
   const bool has_more =
@@ -30,7 +30,7 @@ absl::Duration PendingAnswers::Patience(absl::Duration idle, const std::string& 
 
 std::map<std::string, std::uint64_t>::iterator PendingAnswers::Add(const std::string& party,
                                                                    std::uint64_t bytes) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   bytes_ += bytes;
   const auto of_party = parties_.try_emplace(party).first;
   of_party->second += bytes;

@@ -12,10 +12,9 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/core/limits.h"
 
@@ -52,9 +51,9 @@ class PendingAnswers {
 
   std::map<std::string, std::uint64_t>::iterator Add(const std::string& party, std::uint64_t bytes);
 
-  mutable absl::Mutex mutex_;
-  std::uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, std::uint64_t> parties_ ABSL_GUARDED_BY(mutex_);  // those who have some
+  mutable std::mutex mutex_;  // guards what follows
+  std::uint64_t bytes_ = 0;
+  std::map<std::string, std::uint64_t> parties_;  // those who have some
 };
 
 }  // namespace warpfold::server

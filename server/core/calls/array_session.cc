@@ -40,6 +40,15 @@ StageTimes StagesOf(const ReducerTimings& timings, std::optional<absl::Duration>
           .kernel = occurred(timings.kernel)};
 }
 
+v1::ServerTimings TimingsToProto(const ReducerTimings& timings, std::optional<absl::Duration> receive) {
+  v1::ServerTimings out;
+  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue.value_or(absl::ZeroDuration())));
+  out.set_receive_ns(absl::ToInt64Nanoseconds(receive.value_or(absl::ZeroDuration())));
+  out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
+  out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
+  return out;
+}
+
 absl::Status CheckText(absl::string_view field, const std::string& text) {
   const bool printable =
       std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });

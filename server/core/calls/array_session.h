@@ -145,6 +145,8 @@ ArraySession::StreamMessage ArraySession::ToStreamMessage(ParsedRequest<Header> 
 
 // Stages of a reducer that took no time did not occur, except for the wait for a slot.
 StageTimes StagesOf(const ReducerTimings& timings, std::optional<absl::Duration> receive);
+// For the answer, which has zeros for stages that did not occur.
+v1::ServerTimings TimingsToProto(const ReducerTimings& timings, std::optional<absl::Duration> receive);
 
 // INVALID_ARGUMENT (BAD_HEADER) unless the field's text is at most 128 printable ASCII characters.
 absl::Status CheckText(absl::string_view field, const std::string& text);

@@ -207,28 +207,14 @@ absl::StatusOr<std::string> ReduceSession::Response() {
   google::protobuf::Arena arena(options);
   // ReduceResponse and ReduceArrayResponse have the same single field.
   auto& response = *google::protobuf::Arena::CreateMessage<v1::ReduceResponse>(&arena);
-  if (absl::Status status = FillResult(response.mutable_reduction()); !status.ok()) return status;
-  return response.SerializeAsString();
-}
-
-absl::StatusOr<v1::Reduction> ReduceSession::Result() const {
-  v1::Reduction result;
-  absl::Status status = FillResult(&result);
-  return status.ok() ? absl::StatusOr<v1::Reduction>(std::move(result)) : status;
-}
-
-absl::Status ReduceSession::FillResult(v1::Reduction* result) const {
-  if (absl::Status status = FillReduction(reducer_->state(), header_.return_state(), result); !status.ok()) {
+  v1::Reduction& reduction = *response.mutable_reduction();
+  const bool with_state = header_.return_state();
+  if (absl::Status status = FillReduction(reducer_->state(), with_state, &reduction); !status.ok()) {
     return status;
   }
-  result->set_device(service_.backend.device());
-  const ReducerTimings timings = reducer_->timings();
-  v1::ServerTimings& out = *result->mutable_timings();
-  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue.value_or(absl::ZeroDuration())));
-  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_.value_or(absl::ZeroDuration())));
-  out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
-  out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
-  return absl::OkStatus();
+  reduction.set_device(service_.backend.device());
+  *reduction.mutable_timings() = TimingsToProto(reducer_->timings(), receive_);
+  return response.SerializeAsString();
 }
 
 }  // namespace warpfold::server

@@ -33,8 +33,6 @@ class ReduceSession : public ArraySession {
   // The only message of ReduceArray, instead of all others. `plans` are those of the shard.
   absl::StatusOr<Need> OnArray(Message message, PlanCache& plans);
 
-  // The result, once nothing is needed.
-  absl::StatusOr<v1::Reduction> Result() const;
   absl::StatusOr<std::string> Response() override;
 
   void Release() override;
@@ -57,7 +55,6 @@ class ReduceSession : public ArraySession {
  private:
   absl::Status BeginBy(const kernels::ReductionPlan& reduction);
   absl::StatusOr<Need> TakeArray(ParsedChunk data, Message message);
-  absl::Status FillResult(v1::Reduction* result) const;
   absl::Status CheckHeader(const kernels::ReductionPlan& reduction) const;
   absl::Status CheckPlace(const kernels::ReductionPlan& reduction) const;
   absl::Status BeginChunks(const kernels::ReductionPlan& reduction);
@@ -78,7 +75,7 @@ class ReduceSession : public ArraySession {
 // A call of ReduceArray: one message with everything that a stream of Reduce has.
 class ReduceArraySession : public ReduceSession {
  public:
-  // As Session. `plans` must outlive the session, too.
+  // As ReduceSession's. `plans` must outlive the session, too.
   ReduceArraySession(const Service& service, PartySlots slots, PlanCache& plans,
                      std::function<void()> listener)
       : ReduceSession(service, std::move(slots), std::move(listener)), plans_(plans) {}

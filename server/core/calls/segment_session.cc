@@ -304,12 +304,7 @@ absl::StatusOr<std::string> SegmentSession::Response() {
   summary.set_element_count(array_bytes() / reduction_->element_bytes());
   summary.set_error_count(reducer_->error_count());
   summary.set_device(service_.backend.device());
-  const ReducerTimings timings = reducer_->timings();
-  v1::ServerTimings& out = *summary.mutable_timings();
-  out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue.value_or(absl::ZeroDuration())));
-  out.set_receive_ns(absl::ToInt64Nanoseconds(receive_.value_or(absl::ZeroDuration())));
-  out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
-  out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
+  *summary.mutable_timings() = TimingsToProto(reducer_->timings(), receive_);
   return response.SerializeAsString();
 }
 

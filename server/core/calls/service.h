@@ -45,7 +45,6 @@ struct Service {
   // Is told of every call; null for nobody.
   CallObserver* observer = nullptr;
 
-  // Any thread may use the members from here on, and `device`, at any time.
   Admission admission;
   Access access;
   PendingAnswers answers;

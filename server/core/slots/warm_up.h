@@ -22,8 +22,8 @@ inline constexpr std::uint64_t kAnyModulus = 97;
 // Reduces a few KiB in each of these ways, on a slot that nobody uses. For every operator and every type that
 // it takes: matrices entry by entry, and segments; the same with NaN ignored, and scalars with NaN ignored.
 // For operators over whole matrices: each dimension above kMaxFixedDimension. Last, a sum of pieces, if the
-// backend opens memory for them. `calls` is set to the number of these calls. Returns the error of a slot
-// that fails, as Crossovers::Measure does.
+// backend opens memory for them. Adds the number of these calls to `calls`. Returns the error of a slot that
+// fails, as Crossovers::Measure does.
 absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool opens_pieces, const Clock& clock, int& calls);
 
 }  // namespace warpfold::server

@@ -91,9 +91,8 @@ absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemo
                             const kernels::ReductionPlan& reduction) {
   const std::uint64_t element_bytes = reduction.element_bytes();
   if (memory.layout().has_value()) {
-    if (memory.layout()->type != reduction.spec().element_type ||
-        !(memory.layout()->shape == reduction.spec().shape)) {
-      const bool has_type = memory.layout()->type == reduction.spec().element_type;
+    const bool has_type = memory.layout()->type == reduction.spec().element_type;
+    if (!has_type || memory.layout()->shape != reduction.spec().shape) {
       return BadHeader(has_type ? "spec.matrix_shape" : "spec.element_type",
                        "must be that of the kept array");
     }

@@ -62,7 +62,7 @@ struct ParsedArray {
 struct PlainArray {
   absl::string_view spec;        // serialized
   absl::string_view request_id;  // printable ASCII
-  std::vector<ByteSlice> data;   // at least one byte, at most kMaxPayloadBytes
+  std::vector<ByteSlice> data;   // at most kMaxPayloadBytes
 };
 
 // None for any other request, which ParseReduceArrayRequest has to read, and for one whose spec and

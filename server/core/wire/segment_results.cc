@@ -48,18 +48,15 @@ v1::SegmentValueKind KindOf(kernels::Scalar::Kind kind) {
   return v1::SEGMENT_VALUE_KIND_UNSPECIFIED;
 }
 
-// Whether a segment that has elements may lack a value: all of them are NaN and are ignored, or integers
-// overflow.
-bool MayFail(const kernels::ReductionSpec& spec) {
-  switch (spec.element_type) {
-    case kernels::ElementType::kFloat16:
-    case kernels::ElementType::kBfloat16:
-    case kernels::ElementType::kFloat32:
-    case kernels::ElementType::kFloat64:
-      return spec.ignore_nan;
-    default:
-      return !spec.wrap_overflow;
-  }
+// How many operators may have an error instead of a value of the same segment.
+std::size_t MostErrors(const kernels::ReductionPlan& reduction, bool may_be_empty) {
+  // A segment without elements, or with none that count.
+  const bool may_lack_elements = may_be_empty || reduction.spec().ignore_nan;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(reduction.operators(), [&](const kernels::BoundOperator& op) {
+        const bool may_overflow = op.entry->may_overflow && !reduction.spec().wrap_overflow;
+        return may_overflow || (may_lack_elements && !op.entry->has_identity);
+      }));
 }
 
 void Add(const kernels::SegmentError& error, std::uint64_t segment, v1::SegmentResults& results) {
@@ -93,12 +90,12 @@ std::string BeforeValues(const v1::SegmentResults& results, std::size_t value_by
 }  // namespace
 
 SegmentResults::SegmentResults(const kernels::ReductionPlan& reduction, bool may_be_empty)
-    : reduction_(reduction), layout_(reduction), may_fail_(may_be_empty || MayFail(reduction.spec())) {}
+    : reduction_(reduction), layout_(reduction), most_errors_(MostErrors(reduction, may_be_empty)) {}
 
 std::size_t SegmentResults::most_bytes_of_segment() const {
   // A tag and a length, and of its fields a segment's number of 64 bits, a position and a reason.
   constexpr std::size_t kErrorBytes = 2 + 11 + 2 + 2;
-  return row_bytes() + (may_fail_ ? reduction_.operators().size() * kErrorBytes : 0);
+  return row_bytes() + most_errors_ * kErrorBytes;
 }
 
 std::string SegmentResults::Layout() const {

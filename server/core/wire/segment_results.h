@@ -39,7 +39,7 @@ class SegmentResults {
  private:
   const kernels::ReductionPlan reduction_;
   const kernels::SegmentLayout layout_;
-  const bool may_fail_;  // whether a segment may have errors
+  const std::size_t most_errors_;  // of a segment
 };
 
 }  // namespace warpfold::server

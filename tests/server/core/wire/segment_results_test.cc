@@ -94,7 +94,7 @@ TEST(SegmentResultsTest, NoSegmentTakesMoreBytesThanWasSaid) {
   constexpr std::uint64_t kLast = std::uint64_t{1} << 63;
   constexpr std::uint64_t kFew = 1000;
   const SegmentResults results(
-      PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM, v1::OPERATOR_PRODUCT}).spec()).value(), true);
+      PlanFromProto(SegmentsHeader({v1::OPERATOR_MIN, v1::OPERATOR_MAX}).spec()).value(), true);
   const std::vector<std::uint64_t> values(2 * kFew);
   kernels::SegmentsResult result = {.segment_count = kFew, .values = values};
   for (std::uint64_t i = 0; i < kFew; ++i) {
@@ -107,6 +107,60 @@ TEST(SegmentResultsTest, NoSegmentTakesMoreBytesThanWasSaid) {
   constexpr std::size_t kOfMessages = 100;  // once for each
   EXPECT_LE(bytes, kFew * results.most_bytes_of_segment() + kOfMessages);
   EXPECT_GT(bytes, kFew * results.row_bytes() * 2);
+}
+
+// Of fewer bytes, more segments can be reduced at once.
+TEST(SegmentResultsTest, OperatorsThatCannotFailNeedNoBytesForErrors) {
+  const auto needs_bytes_for_errors = [](const v1::ReductionSpec& spec, bool may_be_empty) {
+    const SegmentResults results(PlanFromProto(spec).value(), may_be_empty);
+    return results.most_bytes_of_segment() > results.row_bytes();
+  };
+  const v1::ReductionSpec max = SegmentsHeader({v1::OPERATOR_MAX}).spec();
+  EXPECT_FALSE(needs_bytes_for_errors(max, false));
+  EXPECT_TRUE(needs_bytes_for_errors(max, true));
+  v1::ReductionSpec sum = SegmentsHeader({v1::OPERATOR_SUM}).spec();
+  EXPECT_TRUE(needs_bytes_for_errors(sum, false));
+  sum.set_overflow_policy(v1::OVERFLOW_POLICY_WRAP);
+  EXPECT_FALSE(needs_bytes_for_errors(sum, true));
+}
+
+// Short arrays of extreme elements, zeros and NaN.
+std::vector<std::string> ExtremeArrays(const kernels::ReductionPlan& reduction, bool may_be_empty) {
+  const bool is_bool = reduction.spec().element_type == kernels::ElementType::kBool;
+  const std::string bytes = is_bool ? std::string("\0\1", 2) : std::string("\0\1\x7f\x80\xff", 5);
+  std::vector<std::string> arrays(may_be_empty ? 1 : 0);
+  for (const char byte : bytes) {
+    for (const std::size_t count : {1, 100}) arrays.emplace_back(count * reduction.element_bytes(), byte);
+  }
+  return arrays;
+}
+
+TEST(SegmentResultsTest, OperatorsThatFailHaveBytesForErrors) {
+  int failures = 0;
+  const auto check = [&failures](const kernels::ReductionSpec& spec, bool may_be_empty) {
+    const absl::StatusOr<kernels::ReductionPlan> reduction = kernels::ReductionPlan::Create(spec);
+    if (!reduction.ok()) return;  // the operator does not take the type or the policies
+    const SegmentResults results(*reduction, may_be_empty);
+    for (const std::string& array : ExtremeArrays(*reduction, may_be_empty)) {
+      if (results.RowOf(kernels::ReduceOnHost(*reduction, 0, AsBytes(array))).errors.empty()) continue;
+      ++failures;
+      EXPECT_GT(results.most_bytes_of_segment(), results.row_bytes());
+    }
+  };
+  for (const absl::string_view name : kernels::OperatorNames()) {
+    for (int type = 0; type < kElementTypeCount; ++type) {
+      for (int policies = 0; policies < 8; ++policies) {
+        SCOPED_TRACE(testing::Message() << name << " of type " << type << ", policies " << policies);
+        kernels::ReductionSpec spec;
+        spec.operators = {std::string(name)};
+        spec.element_type = ElementTypeAt(type);
+        spec.ignore_nan = (policies & 1) != 0;
+        spec.wrap_overflow = (policies & 2) != 0;
+        check(spec, /*may_be_empty=*/(policies & 4) != 0);
+      }
+    }
+  }
+  EXPECT_GT(failures, 0);
 }
 
 }  // namespace
