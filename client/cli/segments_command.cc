@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<std::uint64_t>> ReadLengths(const std::string& path) 
     return Refuse("lengths are a one-dimensional array of int64 or uint64");
   }
   std::vector<std::uint64_t> lengths(array->data.size() / sizeof(std::uint64_t));
-  std::memcpy(lengths.data(), array->data.data(), array->data.size());
+  std::ranges::copy(array->data, std::as_writable_bytes(std::span(lengths)).begin());
   if (absl::Status whole = file->CheckWhole(); !whole.ok()) return whole;
   if (array->type == ElementType::kUint64) return lengths;
   for (std::size_t i = 0; i < lengths.size(); ++i) {

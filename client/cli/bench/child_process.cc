@@ -60,7 +60,9 @@ std::string ReadLine(int pipe) {
   std::string line;
   while (SteadyNow() < deadline) {
     pollfd waiting = {.fd = pipe, .events = POLLIN, .revents = 0};
-    if (poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline - SteadyNow()))) <= 0) continue;
+    // A negative number would wait for ever.
+    const absl::Duration left = std::max(deadline - SteadyNow(), absl::ZeroDuration());
+    if (poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left))) <= 0) continue;
     char letter = 0;
     if (read(pipe, &letter, 1) != 1 || letter == '\n') break;
     line.push_back(letter);
