@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -96,8 +97,8 @@ class FakeBackend : public kernels::Backend {
     return absl::OkStatus();
   }
   absl::Status CheckOwner(const kernels::ProcessMemory& memory) override {
-    if (memory.pci_bus_id.front() == '\0') return absl::OkStatus();
-    return absl::InvalidArgumentError("the fake devices have no bus");
+    if (memory.pci_bus_id.data() != kBusOfAnother) return absl::OkStatus();
+    return absl::InvalidArgumentError("not one of the fake devices");
   }
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Open(const kernels::ProcessMemory& memory) override {
     const std::size_t offset = memory.byte_offset % 64;
@@ -114,6 +115,9 @@ class FakeBackend : public kernels::Backend {
     for (int device = 0; device < devices_; ++device) memories.push_back(*Allocate(device, bytes));
     return memories;
   }
+
+  // The name of a device that is not one of these.
+  static constexpr std::string_view kBusOfAnother = "ffff:ff:1f.7";
 
   FakeBehaviour behaviour;
   // Registrations of more than kManyBytes have one part after another to register while the first is true,
