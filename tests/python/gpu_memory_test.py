@@ -336,7 +336,7 @@ def test_bfloat16_by_numbas_protocol(typestr):
     array = types.SimpleNamespace(dtype="torch.bfloat16", __cuda_array_interface__={
         "data": (640, False), "shape": (3,), "typestr": typestr})
     assert gpu.place_of(array) == gpu.Place(640, "bfloat16", (3,))
-    with pytest.raises(TypeError, match="cannot be written to: .* and that NumPy has"):
+    with pytest.raises(TypeError, match=r"cannot be written to: .* and that NumPy has"):
         gpu.target_of(array)
 
 
