@@ -206,7 +206,11 @@ def test_axes_of_scalars_and_of_nothing(client, name, shape, axis):
     lambda client, axis: client.argmin(numpy.full((3, 4), numpy.nan), axis, nan="ignore"),
     lambda client, axis: client.mean(numpy.ones((0, 4)), axis),
     lambda client, axis: client.max(numpy.ones((0, 4)), axis),
-    lambda client, axis: client.min(numpy.ones((0, 0)), axis)])
+    lambda client, axis: client.min(numpy.ones((0, 0)), axis),
+    lambda client, axis: client.minmax(numpy.ones((0, 0)), axis),
+    lambda client, axis: client.first(numpy.ones((0, 0)), axis),
+    lambda client, axis: client.last(numpy.ones((0, 0)), axis),
+    lambda client, axis: client.describe(numpy.ones((0, 0)), axis)])
 def test_errors_say_what_those_without_axes_say(client, call):
     with pytest.raises(errors.WarpfoldError) as whole:
         call(client, None)

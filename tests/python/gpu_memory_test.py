@@ -330,6 +330,18 @@ def test_an_array_that_dlpack_does_not_export_is_found_by_numbas_protocol(client
     assert (result.way, result["sum"]) == ("gpu memory", 24_000)
 
 
+def test_an_array_whose_type_neither_protocol_has_is_somewhere_else(monkeypatch):
+    class OfFloat8(OnAnotherGpu):
+        @property
+        def __cuda_array_interface__(self):
+            raise KeyError("torch.float8_e4m3fn")
+
+    array = OfFloat8.__new__(OfFloat8)
+    monkeypatch.setattr(gpu, "_driver", lambda: Driver(0, 8).native)
+    assert gpu.place_of(array) is None
+    gpu.finish(array)
+
+
 @pytest.mark.parametrize("typestr", ["<V2", "<f2"])
 def test_bfloat16_by_numbas_protocol(typestr):
     """The protocol does not have this type. PyTorch has said either."""

@@ -68,7 +68,7 @@ class Cut:
 
 # NumPy accepts the axes 0 and -1 of an array without dimensions for these operators, and for no others.
 _OF_SCALARS = frozenset({"sum", "product", "min", "max", "argmin", "argmax", "any", "all", "count_nonzero"})
-_WITHOUT_IDENTITY = frozenset({"min", "max", "argmin", "argmax"})
+_WITHOUT_IDENTITY = frozenset({"min", "max", "minmax", "argmin", "argmax", "first", "last", "describe"})
 
 
 def cut_along(operator_name: str, elements: Elements, axis: Axes) -> Cut:

@@ -40,7 +40,7 @@ class Place(NamedTuple):
 def place_of(array: Any) -> Place | None:
     """None for an array that is empty, has gaps, or has elements of another type."""
     view = _view_of(array)
-    place = _by_interface(array, _interface_of(array)) if view is None else _by_dlpack(view)
+    place = _by_interface(array, _interface_if_any(array)) if view is None else _by_dlpack(view)
     return None if place is None or 0 in place.shape else place
 
 
@@ -106,7 +106,7 @@ def _address_of(array: Any) -> int | None:
     view = _view_of(array)
     if view is not None:
         return view.address if view.device in (_CUDA, _CUDA_MANAGED) else None
-    interface = _interface_of(array)
+    interface = _interface_if_any(array)
     return None if interface is None else int(interface["data"][0])
 
 
@@ -135,6 +135,16 @@ def _interface_of(array: Any) -> dict[str, Any] | None:
     """Numba's protocol, "CUDA Array Interface" version 3."""
     interface: dict[str, Any] | None = getattr(array, "__cuda_array_interface__", None)
     return interface
+
+
+def _interface_if_any(array: Any) -> dict[str, Any] | None:
+    """None if the library fails: PyTorch raises KeyError for types that the protocol does not have."""
+    try:
+        return _interface_of(array)
+    except MemoryError:
+        raise
+    except Exception:
+        return None
 
 
 def _by_dlpack(view: _native.View) -> Place | None:

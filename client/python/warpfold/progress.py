@@ -24,7 +24,7 @@ class Meter:
 
     def tell(self, sent: int) -> None:
         # Bytes that are sent again after a failure are counted again, but the array does not grow by them.
-        done = sent if self._total is None else min(sent, self._total)
+        done = max(self._told, sent if self._total is None else min(sent, self._total))
         if self._bar is not None:
             self._bar.update(done - self._told)
         else:
