@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 
 #include "absl/strings/ascii.h"
@@ -90,7 +91,11 @@ bool IsSameSocket(const std::string& a, const std::string& b) {
   return a_port == b_port && a_port != 0 && (a_host == b_host || is_wildcard(a_host) || is_wildcard(b_host));
 }
 
-bool IsUnix(const std::string& address) { return absl::StartsWith(address, "unix:"); }
+constexpr absl::string_view kUnixPrefix = "unix:";
+bool IsUnix(const std::string& address) { return absl::StartsWith(address, kUnixPrefix); }
+
+// All texts of an absolute path have this form: without doubled slashes, "." and "..".
+std::string Plain(const std::string& path) { return std::filesystem::path(path).lexically_normal().string(); }
 
 // Two sockets on one address would be one too many; and nobody asks us before gRPC answers for channelz.
 std::string CheckTogether(const Flags& flags) {
@@ -112,7 +117,9 @@ std::string CheckTogether(const Flags& flags) {
     if (!flags.admin_listen.empty() && !IsUnix(address) && IsSameSocket(address, flags.admin_listen))
       return absl::StrCat("--admin_listen: must not be an address of --listen: ", address);
     // Otherwise the socket that is opened first would look like another server's.
-    if (!flags.memory_socket.empty() && address == absl::StrCat("unix:", flags.memory_socket))
+    const bool is_memory_socket = IsUnix(address) && !flags.memory_socket.empty() &&
+                                  Plain(address.substr(kUnixPrefix.size())) == Plain(flags.memory_socket);
+    if (is_memory_socket)
       return absl::StrCat("--memory_socket: must not be an address of --listen: ", address);
   }
   return "";

@@ -152,6 +152,8 @@ class RefusalsTest(TestCase):
         path = self.folder / "socket"
         self.assert_refused(_WRONG, "--memory_socket", "must not be an address of --listen",
                             f"--listen=127.0.0.1:0,unix:{path}", f"--memory_socket={path}")
+        self.assert_refused(_WRONG, "--memory_socket", "must not be an address of --listen",
+                            f"--listen=unix://{path}", f"--memory_socket={path}")
 
     def test_client_certificates_without_a_list(self):
         tls = ("--tls_cert=/dev/null", "--tls_key=/dev/null", "--tls_client_ca=/dev/null")
