@@ -19,6 +19,7 @@ import warpfold
 from conftest import Server
 from proxy import proxy
 from warpfold import errors
+from warpfold.progress import Meter
 
 X = numpy.arange(1000)
 # The timeout of calls that the test itself ends sooner: it is there so that a failure does not hang.
@@ -245,6 +246,15 @@ def test_progress(client):
     told.clear()
     client.sum(slow_pieces(4), progress=lambda done, total: told.append((done, total)))
     assert len(told) > 1 and told == sorted(told) and told[0][1] is None
+
+
+def test_progress_does_not_go_back():
+    """A failed call sends its bytes again, and the next piece begins where the failed one did."""
+    told = []
+    meter = Meter(lambda done, total: told.append(done), 10)
+    for sent in (4, 8, 6, 12):
+        meter.tell(sent)
+    assert told == [4, 8, 8, 10]
 
 
 def test_progress_that_raises_ends_the_call(client):
