@@ -351,6 +351,8 @@ TEST_F(ProcessMemoryTest, OfAnotherGpuIsRefused) {
   ProcessMemory elsewhere = exporter.memory();
   std::ranges::copy("ffff:ff:1f.7", elsewhere.pci_bus_id.begin());
   ExpectRefused(elsewhere);
+  EXPECT_TRUE(absl::IsInvalidArgument(backend_->CheckOwner(elsewhere)));
+  EXPECT_TRUE(backend_->CheckOwner(exporter.memory()).ok());
 }
 
 // The GPUs of "cuda:all" have their own numbers. Without its name the memory is opened by the first of them
