@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/connections/status.h"
 #include "proto/error_reasons.h"
 
@@ -147,8 +148,9 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
     v1::Operator op = v1::OPERATOR_UNSPECIFIED;
     const std::string enum_name = absl::StrCat(kEnumPrefix, absl::AsciiStrToUpper(name));
     if (!v1::Operator_Parse(enum_name, &op) || op == v1::OPERATOR_UNSPECIFIED) {
-      return RefuseCall(absl::StatusCode::kUnimplemented, reason::kUnknownOperator,
-                        absl::StrCat("unknown operator '", name, "'"));
+      return RefuseCall(
+          absl::StatusCode::kUnimplemented, reason::kUnknownOperator,
+          absl::StrCat("unknown operator '", name, "'; there are ", absl::StrJoin(OperatorNames(), ", ")));
     }
     proto.add_operators(op);
   }

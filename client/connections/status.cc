@@ -34,13 +34,24 @@ bool HasReason(const absl::Status& status, absl::string_view reason) {
   return info.has_value() && info->reason == reason;
 }
 
+// gRPC's text, and what it leaves unsaid.
+std::string MessageOf(const grpc::Status& status) {
+  // gRPC's poller gives the first text to whoever waits for a socket whose peer has refused the connection,
+  // or has hung up, if it saw that before it was asked (ev_poll_posix.cc, notify_on_locked).
+  std::string message =
+      absl::StrReplaceAll(status.error_message(), {{"FD shutdown", "Connection refused or closed"}});
+  // A server that rejects a connection, or its handshake, closes it, and does not say why.
+  if (absl::StartsWith(message, "failed to connect") && absl::EndsWith(message, "Socket closed")) {
+    absl::StrAppend(&message, " (the server accepted the connection and closed it: it may expect TLS or a ",
+                    "client certificate, or have as many connections as it allows)");
+  }
+  return message;
+}
+
 }  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status) {
-  // gRPC's poller gives the first text to whoever waits for a socket whose peer has refused the connection,
-  // or has hung up, if it saw that before it was asked (ev_poll_posix.cc, notify_on_locked).
-  const std::string message =
-      absl::StrReplaceAll(status.error_message(), {{"FD shutdown", "Connection refused or closed"}});
+  const std::string message = MessageOf(status);
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), message);
   if (CouldNotRead(result) && status.error_details().empty()) {
     return absl::UnavailableError(

@@ -30,25 +30,43 @@ class NewOperatorTest(unittest.TestCase):
                          "Remedy: apply it to a copy of the tree by hand, try it, and make the diff anew.")
 
     def test_the_example_compiles(self):
-        # The CPU backend's code for it: the operator's concept and its traits are checked there.
-        with tempfile.TemporaryDirectory() as copy:
-            for folder in ["kernels", "proto"]:
-                shutil.copytree(tree.ROOT / folder, pathlib.Path(copy, folder))
-            pathlib.Path(copy, "docs").mkdir()
-            shutil.copy(tree.ROOT / "docs/operators.md", pathlib.Path(copy, "docs"))
-            subprocess.run(["patch", "--force", "--silent", "-p1", "-d", copy], input=_EXAMPLE.read_text(),
-                           text=True, check=True)
-            row = (tree.ROOT / "kernels/row.in").read_text()
-            for name, value in {"row_PRELUDE": "#define WARPFOLD_ISA baseline\n", "row_LEAF": "",
-                                "row_ROW_OF": "kernels/cpu/row_of.h", "row_FUNCTION": "Row& RowOf",
-                                "row_NAMESPACE": "warpfold::kernels::cpu::baseline", "header": "gcd",
-                                "kind": "ScalarFamily", "family": "Gcd"}.items():
-                row = row.replace(f"@{name}@", value)
-            source = pathlib.Path(copy, "gcd.cc")
-            source.write_text(row + '#include "kernels/operators/operator_list.h"\n')
-            done = subprocess.run(["c++", "-std=c++20", "-fsyntax-only", f"-I{copy}", source], text=True,
-                                  capture_output=True, check=False)
-            self.assertEqual(done.returncode, 0, "with docs/adr/0060-gcd.diff:\n" + done.stderr[-4000:])
+        self.assertEqual(_errors_of(), "", "with docs/adr/0060-gcd.diff")
+
+    def test_an_operator_that_is_not_classified_does_not_compile(self):
+        for property_name in ["kCommutative", "kHasIdentity"]:
+            with self.subTest(property_name):
+                errors = _errors_of(without=f"static constexpr bool {property_name} =")
+                self.assertIn(property_name, errors)
+                self.assertIn("concept", errors)
+
+
+def _errors_of(without=None):
+    """What the compiler says of the CPU backend's code for the example, in which the operator's concept and
+    its traits are checked. `without` is the start of a line of its header to leave out."""
+    with tempfile.TemporaryDirectory() as copy:
+        for folder in ["kernels", "proto"]:
+            shutil.copytree(tree.ROOT / folder, pathlib.Path(copy, folder))
+        pathlib.Path(copy, "docs").mkdir()
+        shutil.copy(tree.ROOT / "docs/operators.md", pathlib.Path(copy, "docs"))
+        subprocess.run(["patch", "--force", "--silent", "-p1", "-d", copy], input=_EXAMPLE.read_text(),
+                       text=True, check=True)
+        if without is not None:
+            header = pathlib.Path(copy, "kernels/operators/gcd.h")
+            lines = header.read_text().splitlines(keepends=True)
+            kept = [line for line in lines if not line.strip().startswith(without)]
+            assert len(kept) == len(lines) - 1, without
+            header.write_text("".join(kept))
+        row = (tree.ROOT / "kernels/row.in").read_text()
+        for name, value in {"row_PRELUDE": "#define WARPFOLD_ISA baseline\n", "row_LEAF": "",
+                            "row_ROW_OF": "kernels/cpu/row_of.h", "row_FUNCTION": "Row& RowOf",
+                            "row_NAMESPACE": "warpfold::kernels::cpu::baseline", "header": "gcd",
+                            "kind": "ScalarFamily", "family": "Gcd"}.items():
+            row = row.replace(f"@{name}@", value)
+        source = pathlib.Path(copy, "gcd.cc")
+        source.write_text(row + '#include "kernels/operators/operator_list.h"\n')
+        done = subprocess.run(["c++", "-std=c++20", "-fsyntax-only", f"-I{copy}", source], text=True,
+                              capture_output=True, check=False)
+        return done.stderr
 
 
 if __name__ == "__main__":
