@@ -53,9 +53,8 @@ absl::Status CheckAlgorithm(const ReductionSpec& spec, absl::string_view name, c
                  absl::StrCat("algorithm ", algorithm, " does not serve ", name, ": ", why),
                  {{"algorithm", std::string(algorithm)}, {"operator", std::string(name)}});
   };
-  const bool ignores_nan = spec.ignore_nan && LargestOf(spec.element_type) == 0;
   const std::string_view std_name(name.data(), name.size());
-  if (ignores_nan || !TextbookServes(spec.algorithm, std_name, spec.element_type, spec.shape)) {
+  if (spec.ignore_nan || !TextbookServes(spec.algorithm, std_name, spec.element_type, spec.shape)) {
     return refuse(kTextbookServes);
   }
   if (!entry.commutative && !KeepsOrder(spec.algorithm)) return refuse("it does not keep array order");
@@ -184,7 +183,10 @@ absl::StatusOr<const OperatorEntry*> FindEntry(const ReductionSpec& spec, absl::
 
 }  // namespace
 
-absl::StatusOr<ReductionPlan> ReductionPlan::Create(const ReductionSpec& spec) {
+absl::StatusOr<ReductionPlan> ReductionPlan::Create(const ReductionSpec& asked_for) {
+  ReductionSpec spec = asked_for;
+  // Integers have no NaN to ignore: their states are the same with both policies, and merge.
+  if (LargestOf(spec.element_type) > 0) spec.ignore_nan = false;
   if (spec.operators.empty() || spec.operators.size() > kMaxOperators) {
     return BadHeader("operators", absl::StrCat("must name 1 to ", kMaxOperators),
                      absl::StrCat(kMaxOperators));

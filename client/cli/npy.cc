@@ -36,12 +36,13 @@ constexpr std::array<DescrRow, 12> kDescrs = {{
     {"|b1", ElementType::kBool},
 }};
 
-// NumPy reads any byte order for a single byte, which has none.
+// NumPy writes the order of bytes, but also reads descriptions without one and with '=', which are those of
+// the machine. A single byte has no order: any will do.
 bool IsOf(absl::string_view descr, const DescrRow& row) {
-  constexpr absl::string_view kOrders = "<>=|";
-  if (descr == row.descr) return true;
-  return ElementTypeBytes(row.type) == 1 && !descr.empty() && absl::StrContains(kOrders, descr.front()) &&
-         descr.substr(1) == row.descr.substr(1);
+  const absl::string_view name = row.descr.substr(1);
+  if (descr == name) return true;
+  const absl::string_view orders = ElementTypeBytes(row.type) == 1 ? "<>=|" : "<=|";
+  return !descr.empty() && absl::StrContains(orders, descr.front()) && descr.substr(1) == name;
 }
 
 absl::StatusOr<ElementType> TypeOf(absl::string_view descr) {

@@ -68,9 +68,7 @@ class HttpServer::Impl {
 
   const Listener& listener() const { return listener_; }
   // Other machines may know this one by any name, as probes and scrapes in a cluster do.
-  bool HasName(const std::string& host) const {
-    return !is_local_ || host.empty() || IsAddressOrLocalhost(host);
-  }
+  bool HasName(const std::string& host) const { return !is_local_ || IsAddressOrLocalhost(host); }
   HttpResponse Answer(const std::string& path) const { return handler_(path); }
   std::size_t& connections() { return connections_; }
   // Connections that wait for their client, the one that waits longest first.
@@ -127,6 +125,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     is_head_ = request.method() == http::verb::head;
     std::string target(request.target());
     std::string host(request[http::field::host]);
+    const std::size_t hosts = request.count(http::field::host);
     // The absolute form, which proxies use: "http://host/path". The header does not count (RFC 9112, 3.2.2).
     if (const std::size_t scheme = target.find("://"); target[0] != '/' && scheme != std::string::npos) {
       const std::size_t path = std::min(target.find('/', scheme + 3), target.size());
@@ -134,7 +133,9 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
       target.erase(0, path);
     }
     HttpResponse answer = {.status = 405, .body = "only GET and HEAD are allowed\n"};
-    if (!server_.HasName(host)) {
+    if (hosts > 1 || (hosts == 0 && request.version() == kHttp11)) {
+      answer = {.status = 400, .body = "a request must have one Host\n"};  // RFC 9112, 3.2
+    } else if (!(hosts == 0 && host.empty()) && !server_.HasName(host)) {
       answer = {.status = 403, .body = "on a loopback address, Host must be an IP address or localhost\n"};
     } else if (is_head_ || request.method() == http::verb::get) {
       answer = server_.Answer(target.substr(0, target.find('?')));

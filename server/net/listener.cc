@@ -200,7 +200,7 @@ absl::Status Listener::ListenUnix() {
   if (lstat(path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
     return Refusal(absl::StrCat("there is ", KindOfFile(file.st_mode), " at this path, and not a socket"));
   }
-  if (UnixSocketInUse(path)) return Refusal("another server listens on it");
+  if (UnixSocketInUse(path)) return Refusal("another server listens on it, or this one under another path");
   if (InodeOfSocket(path) != 0) unlink(path.c_str());
   const absl::StatusOr<int> made = NewSocket(AF_UNIX);
   if (!made.ok()) return made.status();

@@ -44,6 +44,15 @@ def test_the_bits_of_one_call(client, x):
         assert client.merge(halves)["sum"].tobytes() == expected["sum"].tobytes()
 
 
+def test_the_nan_policy_of_integers_does_not_count(client):
+    x = numpy.arange(1000)
+    states = [client.partial(x[:512], ["sum"], nan="ignore"), client.partial(x[512:], ["sum"], 512)]
+    assert client.merge(states)["sum"] == x.sum()
+    floats = [client.partial(x[:512] / 1, ["sum"], nan="ignore"), client.partial(x[512:] / 1, ["sum"], 512)]
+    with pytest.raises(TypeError, match="differ in nan"):
+        client.merge(floats)
+
+
 def test_states_can_be_sent_anywhere(client, x):
     states = pickle.loads(pickle.dumps(parts(client, x, ["sum"], 512)))
     assert client.merge(iter(states))["sum"] == client.sum(x)

@@ -165,11 +165,11 @@ void ValidateAndFillDefaults(BenchFlags& flags, bool has_bytes) {
   }
   const bool stream = flags.method == BenchMethod::kReduce;
   if (!has_bytes) flags.bytes = stream ? kDefaultBytes : kDefaultSmallBytes;
-  if (stream && !elsewhere && flags.bytes < kMinStreamBytes) {
-    throw CLI::ValidationError("--bytes", "arrays of 64 KiB or less are not streamed: use --method array");
-  }
   if (flags.bytes == 0 || flags.bytes % ElementTypeBytes(flags.type) != 0) {
     throw CLI::ValidationError("--bytes", "must be a positive multiple of the element size");
+  }
+  if (stream && !elsewhere && flags.bytes < kMinStreamBytes) {
+    throw CLI::ValidationError("--bytes", "arrays of 64 KiB or less are not streamed: use --method array");
   }
   if (!stream && flags.bytes > kMaxChunkBytes) {
     throw CLI::ValidationError(

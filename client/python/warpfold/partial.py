@@ -207,7 +207,8 @@ def question_of(elements: Elements, operators: Sequence[str], matrix: bool, nan:
     question = Question(elements.type, elements.dtype, operators_of(operators),
                         matrix_of(elements) if flag("matrix", matrix) else None, nan, overflow, ddof, modulus)
     question.task()  # checks it
-    return question
+    # States of integers, which cannot be NaN, merge whatever the policy was.
+    return question if "float" in elements.type else dataclasses.replace(question, nan="propagate")
 
 
 def _view(piece: Elements, type_name: str) -> _native.View:

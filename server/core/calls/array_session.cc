@@ -20,10 +20,11 @@ constexpr std::size_t kMaxTextBytes = 128;
 absl::Status BadOrder(StreamState state) {
   constexpr absl::string_view kExpected[kStreamStates] = {
       "the first message must be a header",
-      "only chunks, lengths of segments (if the header has no segment_length) and one commit may follow the "
+      "only chunks and one commit may follow the header, and lengths of segments if it is a segment header "
+      "without segment_length",
+      "nothing may follow a header with a reference, except for lengths of segments if it is a segment "
       "header",
-      "only lengths of segments may follow a header with a reference", "nothing may follow the commit",
-      "the stream has already been answered"};
+      "nothing may follow the commit", "the stream has already been answered"};
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadOrder,
                         kExpected[static_cast<std::size_t>(state)]);
 }

@@ -58,14 +58,23 @@ TEST(NpyTest, ReadsAllTypes) {
 TEST(NpyTest, AByteHasNoOrder) {
   for (const auto& [descr, type] : std::vector<std::pair<std::string, ElementType>>{
            {"i1", ElementType::kInt8}, {"u1", ElementType::kUint8}, {"b1", ElementType::kBool}}) {
-    for (const char* order : {"|", "<", ">", "="}) {
+    for (const char* order : {"|", "<", ">", "=", ""}) {
       const absl::StatusOr<NpyArray> array = Parse(File(1, Header(order + descr, "False", "(2,)"), 2));
       ASSERT_TRUE(array.ok()) << array.status();
       EXPECT_EQ(array->type, type);
     }
-    for (const char* no_order : {"", "!", "<<"}) {
+    for (const char* no_order : {"!", "<<", " "}) {
       EXPECT_FALSE(Parse(File(1, Header(no_order + descr, "False", "(2,)"), 2)).ok()) << no_order;
     }
+  }
+}
+
+// As numpy.dtype reads them: the machine's order.
+TEST(NpyTest, TheOrderMayBeLeftOut) {
+  for (const char* descr : {"i4", "=i4", "|i4", "<i4"}) {
+    const absl::StatusOr<NpyArray> array = Parse(File(1, Header(descr, "False", "(2,)"), 8));
+    ASSERT_TRUE(array.ok()) << array.status();
+    EXPECT_EQ(array->type, ElementType::kInt32);
   }
 }
 

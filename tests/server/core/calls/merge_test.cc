@@ -76,6 +76,34 @@ TEST_F(MergeTest, EqualsOnePass) {
   EXPECT_FALSE(Merge(service_, request)->reduction().has_state());
 }
 
+// A client that always says IGNORE merges its states with those of one that never does.
+TEST_F(MergeTest, TheNanPolicyOfIntegersDoesNotCount) {
+  const std::vector<std::int32_t> elements(8192, 3);
+  std::vector<v1::PartialState> states;
+  for (const auto policy : {v1::NAN_POLICY_UNSPECIFIED, v1::NAN_POLICY_IGNORE}) {
+    v1::ReduceRequest header = Header(kOperators, v1::ELEMENT_TYPE_INT32);
+    header.mutable_header()->mutable_spec()->set_nan_policy(policy);
+    header.mutable_header()->set_first_element(states.size() * 4096);
+    header.mutable_header()->set_return_state(true);
+    const auto reduction = DriveSession(
+        service_, pool_,
+        {MessageOf(header), MessageOf(Chunk(elements.data(), 4096 * 4)), MessageOf(Commit(4096, 4096 * 4))});
+    ASSERT_TRUE(reduction.ok()) << reduction.status();
+    states.push_back(reduction->state());
+    EXPECT_EQ(reduction->state().spec().nan_policy(), v1::NAN_POLICY_UNSPECIFIED);
+  }
+  states[1].mutable_spec()->set_nan_policy(v1::NAN_POLICY_IGNORE);  // as a server before this rule wrote it
+  for (const auto policy : {v1::NAN_POLICY_PROPAGATE, v1::NAN_POLICY_IGNORE}) {
+    v1::MergeRequest request;
+    *request.mutable_spec() = Header(kOperators, v1::ELEMENT_TYPE_INT32).header().spec();
+    request.mutable_spec()->set_nan_policy(policy);
+    for (const v1::PartialState& state : states) *request.add_states() = state;
+    const auto merged = Merge(service_, request);
+    ASSERT_TRUE(merged.ok()) << merged.status();
+    EXPECT_EQ(merged->reduction().results(0).int64_value(), 3 * 8192);
+  }
+}
+
 TEST_F(MergeTest, RefusesStatesThatCannotBe) {
   const std::vector<float> elements(10000, 1);
   v1::MergeRequest good;
