@@ -34,6 +34,7 @@ from warpfold.calls import (
 from warpfold.columns import changed, each, in_shape
 from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
+from warpfold.lengths import check_one_is_given, cut_by
 from warpfold.matrices import check_kept_as, matrix_of, pair_of, same_of_all
 from warpfold.options import flag, number, operators_of
 from warpfold.outputs import check_output, output_for
@@ -104,6 +105,43 @@ class Methods(Generic[V, R]):
                 for name, outcome in result.outcomes.items():
                     result.outcomes[name] = changed(outcome, lambda value: in_shape(value, kept))
             return result
+
+        result: R = self._perform(Work(settings, work), itself)
+        return result
+
+    def reduce_segments(self, array: Any, operators: Sequence[str], *, lengths: Any = None,
+                        offsets: Any = None, nan: NanPolicy = "propagate",
+                        overflow: OverflowPolicy | None = None, ddof: float = 0,
+                        **options: Unpack[CallOptions]) -> R:
+        """Computes operators over each of the segments into which an array is cut, in one pass over the data:
+        a Result, whose values are arrays with a value for each segment. It has the bits that the operator has
+        for the segment alone; indices count from the start of the segment.
+
+        array: of one dimension: NumPy's, or whatever has DLPack or a buffer; a kept array.
+        operators: names of docs/operators.md, as for reduce, except for those of matrices.
+        lengths: how many elements each segment has, in order, which may be 0: integers, in an array or a
+            list. Together they are all elements of the array.
+        offsets: instead of lengths, where each segment begins, and at the end where the last one ends: one
+            more integer than there are segments, from 0 to the number of elements, as Arrow's lists have.
+
+        A segment without elements has the values of an empty array: a sum of 0, for example. If an operator
+        has no value for one of the segments, such as min where there are no elements, or sum where it
+        overflows, the error of the first such segment is kept and names it (error.fields["segment"]):
+        result["min"] raises it, and other operators have their values. If no operator has any, the error of
+        the first is raised. Segments without elements can be left out: lengths[lengths > 0] are segments of
+        the same array.
+        """
+        names = operators_of(operators)
+        settings = settings_of(options)
+        check_one_is_given(lengths, offsets)
+        check_one_stream(options, "segments go on")
+
+        def work(client: _native.Client, stop: Stop | None) -> Result:
+            elements = self._elements(array, options, settings, stop)
+            check_kept_as(None, elements)
+            task = task_of(elements.type, names, None, nan, overflow, ddof=ddof)
+            call = Call(elements, task, settings, progress_of(options))
+            return run_segments(call, cut_by(elements, lengths, offsets), client, stop)
 
         result: R = self._perform(Work(settings, work), itself)
         return result

@@ -86,6 +86,7 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
         self._elements = elements
 
     reduce = _bound(Methods.reduce)
+    reduce_segments = _bound(Methods.reduce_segments)
     sum = _bound(Methods.sum)
     prod = _bound(Methods.prod)
     min = _bound(Methods.min)
