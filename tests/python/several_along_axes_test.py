@@ -157,7 +157,11 @@ def test_what_a_result_says(client):
     sent = []
     result = client.reduce(X, ["min", "minmax"], axis=0, timeout=60, checksum=True,
                            progress=lambda *one: sent.append(one))
-    assert result.way == "memory" and result.device.startswith(result.backend)
+    assert result.way == "copied" and client.reduce(X, ["min"], -1).way == "memory"
+    for axis in (0, (0, 1)):
+        assert client.reduce(X.T, ["min"], axis).way == "copied"
+    assert client.reduce(X.transpose(2, 0, 1), ["min"], 0).way == "memory"
+    assert result.device.startswith(result.backend)
     assert result.timings.total > 0 and sent[-1] == (X.nbytes, X.nbytes) and "min=array(" in repr(result)
     assert result == client.reduce(X, ["min", "minmax"], 0) and result != client.reduce(X, ["min", "minmax"])
     assert result != client.reduce(-X, ["min", "minmax"], 0)
@@ -179,7 +183,7 @@ def test_shared_memory(tmp_path):
             warpfold.connect(server.address, memory_socket=tmp_path / "socket") as client:
         shared = client.empty((50, 40), "float32")
         shared[:] = sample("float32", (50, 40))
-        for axis, way in ((0, "memory"), (1, "shared memory"), ((0, 1), "shared memory")):
+        for axis, way in ((0, "copied"), (1, "shared memory"), ((0, 1), "shared memory")):
             assert check(client, shared.copy(), ["sum", "max"], axis, of=shared).way == way
 
 

@@ -51,16 +51,6 @@ SegmentCut CutInto(const Segments& segments, const Place& place) {
   return cut;
 }
 
-// The view with its dimensions in this order.
-Layout Permuted(const Layout& layout, const std::vector<std::size_t>& order) {
-  Layout permuted = layout;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    permuted.shape[i] = layout.shape.at(order[i]);
-    permuted.strides[i] = layout.strides.at(order[i]);
-  }
-  return permuted;
-}
-
 absl::StatusOr<SegmentSummary> ReduceLayout(Client& client, const Task& task, const Layout& layout,
                                             const SegmentCut& cut, const SegmentVisitor& visitor,
                                             const CallOptions& options) {
@@ -135,7 +125,7 @@ nb::tuple ReduceSegments(Client& client, const View& view, const std::vector<std
   watch.Protect(view);
   const CallOptions options = OptionsOf(settings, stop, watch);
   const SegmentCut cut = CutInto(segments, place);
-  const Layout layout = Permuted(view.layout(), order);
+  const Layout layout = view.layout().Permuted(order);
   return AnswerOf(Call(watch, [&] {
     return Client::CollectSegments([&](const SegmentVisitor& visitor) {
       return ReduceLayout(client, task, layout, cut, visitor, options);

@@ -45,6 +45,9 @@ class View:
     contiguous: bool
     may_be_mapped: bool  # set to False of memory that is no file's mapping
     def __init__(self, array: object, /) -> None: ...
+    def contiguous_in(self, order: list[int], /) -> bool:
+        """The same for the dimensions in this order."""
+
     def copy(self) -> bytes:
         """The elements in row-major order. ValueError where a mapped file was cut meanwhile; TypeError for
         a GPU's memory, and elements of more than 8 bytes."""

@@ -34,8 +34,12 @@ class Cut:
 
 
 def result_of_segments(answer: _native.SegmentsAnswer, elements: Elements, cut: Cut, first_segment: int = 0,
-               is_written: bool = False) -> Result:
-    """The Result, with results one after another in one dimension."""
+                       is_written: bool = False) -> Result:
+    """The Result, whose values lie one after another in one dimension.
+
+    first_segment: the number of the first one, if the answer is that for a part of the array.
+    is_written: the server has written the values elsewhere, and outcomes have none.
+    """
     raw, element_count, device, seconds = answer
     outcomes = {}
     for operator, columns, failure in raw:

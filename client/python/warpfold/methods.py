@@ -123,6 +123,8 @@ class Methods(Generic[V, R]):
             list. Together they are all elements of the array.
         offsets: instead of lengths, where each segment begins, and at the end where the last one ends: one
             more integer than there are segments, from 0 to the number of elements, as Arrow's lists have.
+        overflow: None and "error": a sum or product of integers that does not fit is an error. "wrap": it is
+            computed modulo 2^bits of the element type.
 
         A segment without elements has the values of an empty array: a sum of 0, for example. If an operator
         has no value for one of the segments, such as min where there are no elements, or sum where it

@@ -108,10 +108,10 @@ class Result(Mapping[str, Any]):
         responded, which for an array on several streams or servers is the one that merged the states.
     backend: "cpu", "cuda" or "simt".
     timings: a Timings.
-    way: how the elements were sent: "memory" (from where they are), "copied" (from an array with gaps, piece
-        by piece), "staged" (from a GPU through the host's memory), "pieces" (of an iterator or a file),
-        "parts" (whose states were merged); or that they were not sent: "shared memory", "gpu memory" and
-        "resident" arrays are read by the server.
+    way: how the elements were sent: "memory" (from where they are), "copied" (piece by piece, from an array
+        with gaps, or along axes that are not the last ones), "staged" (from a GPU through the host's memory),
+        "pieces" (of an iterator or a file), "parts" (whose states were merged); or that they were not sent:
+        "shared memory", "gpu memory" and "resident" arrays are read by the server.
     """
 
     def __init__(self, outcomes: dict[str, Outcome], element_count: int, device: str, seconds: Seconds,

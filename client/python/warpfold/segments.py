@@ -69,8 +69,9 @@ def _ask(call: Call, cut: Cut, client: _native.Client, progress: Callable[[int],
         elements.send_instead()
     if elements.view is None:
         return ask_part_by_part(call, cut, client, progress, stop)
+    view = elements.view
+    elements.way = "memory" if view.contiguous_in(cut.order) else "copied"
     try:
-        view = elements.view
         return _answered(call, cut, client, place, lambda to: client.reduce_segments(
             view, cut.order, cut.lengths, to, call.task, call.settings.native(), progress, stop))
     finally:
