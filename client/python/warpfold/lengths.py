@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpfold.arrays import Elements
 from warpfold.cuts import Cut
+from warpfold.mapped import home_of
 from warpfold.masks import refuse_masked
 from warpfold.options import whole
 
@@ -55,6 +56,8 @@ def _integers(name: str, values: Any, count: int) -> Integers:
                         "pass array.reshape(-1, length) and axis=1 to reduce()")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, not the shape {array.shape}")
+    if not array.flags.owndata:
+        home_of(array).asked().check()  # to read what a file no longer has would end the process
     return array
 
 

@@ -59,7 +59,7 @@ def ask_part_by_part(call: Call, cut: Cut, client: _native.Client, progress: Cal
             results.append(result_of_segments(answer, elements, cut, segments))
             segments += 0 if isinstance(part.lengths, int) else len(part.lengths)
         sent += results[-1].element_count
-    tell(0)
+        tell(0)
     return _joined(results, elements, time.monotonic() - begin_s)
 
 
