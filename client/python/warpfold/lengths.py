@@ -72,7 +72,7 @@ def _of_list(name: str, values: list[Any] | tuple[Any, ...], count: int) -> Inte
         return numpy.asarray(values, "int64")
     except OverflowError:
         at = next(at for at, one in enumerate(values) if not -2**63 <= one < 2**63)
-        raise ValueError(f"{name}[{at}] does not fit 64 bits, and the array has {count} elements") from None
+        raise ValueError(f"{name}[{at}] does not fit int64, and the array has {count} elements") from None
 
 
 def _of_lengths(lengths: Integers, count: int) -> Lengths:

@@ -55,8 +55,8 @@ class Methods(Generic[V, R]):
     """One method for each operator, and reduce for several at once.
 
     Every method takes an array as its first argument. Those that return one number take `axis`, `keepdims`
-    and `out` as well, and minmax and describe the first two of these; the docstring of each says what it
-    takes, returns and raises.
+    and `out` as well, and reduce, minmax and describe the first two of these; the docstring of each says what
+    it takes, returns and raises.
     """
 
     _memory: Memory | None = None
