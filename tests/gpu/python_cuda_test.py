@@ -302,6 +302,12 @@ class PythonCudaTest(unittest.TestCase):
                                 answer, numbers.sum(axis=axis, keepdims=keepdims), strict=True)
                 numpy.testing.assert_array_equal(client.argmax(array, axis=-1), numbers.argmax(axis=-1))
                 self.assertEqual(client.max(array, keepdims=True).shape, (1, 1, 1))
+                several = client.reduce(array, ["argmin", "count_nonzero"], axis=-1, keepdims=True)
+                numpy.testing.assert_array_equal(several["argmin"], numbers.argmin(axis=-1, keepdims=True))
+                lengths = [5, 0, numbers.size - 5]
+                segments = client.reduce_segments(make(numbers.size), ["sum", "argmin"], lengths=lengths)
+                self.assertEqual(segments["sum"].tolist(), [10, 0, numbers.sum() - 10])
+                self.assertEqual(segments.outcomes["argmin"].error.fields["segment"], "1")
 
     def makers(self) -> dict:
         """Functions that make the int64 elements 0, 1, ... on the GPU, by the library's name."""

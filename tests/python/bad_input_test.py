@@ -353,7 +353,8 @@ class Expanded(dlpack.Exporter):
 
 def test_more_bytes_than_64_bits_can_count(client):
     for count in (2**60, 2**61, 2**61 + 1000, 2**62, 2**63 - 1):
-        for call in (client.sum, client.put, lambda x: client.sum(x, axis=0)):
+        for call in (client.sum, client.put, lambda x: client.sum(x, axis=0),
+                     lambda x: client.reduce_segments(x, ["sum"], lengths=[1])):
             with pytest.raises(ValueError, match=r"2\*\*63 bytes"):
                 call(Expanded(count))
     assert client.sum(Expanded(1000)) == 1000

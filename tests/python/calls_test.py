@@ -318,6 +318,8 @@ def test_names_reach_the_server(tmp_path, count):
     lambda client, x, **options: client.sum(x.reshape(-1, 4)[:, ::2], **options),
     lambda client, x, **options: client.sum(x.reshape(-1, 1 << 18), 1, **options).sum(),
     lambda client, x, **options: client.reduce(iter([x]), ["sum"], **options)["sum"],
+    lambda client, x, **options: client.reduce_segments(
+        x, ["sum"], lengths=[1, len(x) - 1], **options)["sum"].sum(),
     lambda client, x, **options: client.merge([client.partial(x, ["sum"], **options)])["sum"],
     lambda client, x, **options: client.put(x, **options).sum()])
 def test_a_checksum_finds_what_a_peer_has_changed(call):

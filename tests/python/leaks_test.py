@@ -80,6 +80,8 @@ ACTIONS = {
     "sum": lambda client: client.sum(X),
     "strides": lambda client: client.sum(X.T),
     "several": lambda client: client.reduce(X, ["describe", "argmax", "max_subarray_sum"]),
+    "segments": lambda client: client.reduce_segments(
+        X.reshape(-1), ["sum", "argmax"], lengths=[0, 1, X.size - 1]).outcomes["argmax"].error.fields,
     "pieces": lambda client: client.sum(iter([X, X])),
     "axis": lambda client: (client.sum(X, 0), client.max(X, 1), client.sum(X, (0, 1), keepdims=True)),
     "progress": lambda client: client.sum(X, progress=lambda done, total: None),

@@ -39,6 +39,7 @@ _WAYS = {
     "partial with a checksum": "client.partial(m, ['sum'], checksum=True)",
     "pieces": "client.sum(part for part in m.reshape(8, -1))",
     "several operators": "client.reduce(m, ['min', 'max'])",
+    "segments": "client.reduce_segments(m, ['sum'], lengths=[1000, m.size - 1000])",
     "asarray": "client.sum(numpy.asarray(m))",
     "a view": "client.sum(m.view(numpy.ndarray)[::2])",
     "mmap": "client.sum(m._mmap)",

@@ -36,6 +36,8 @@ X = numpy.arange(12.0).reshape(3, 4)
     (lambda client: client.argmax(X, keepdims=1), TypeError, "keepdims"),
     (lambda client: client.var(X, keepdims=None), TypeError, "keepdims"),
     (lambda client: client.reduce(X, ["sum"], matrix="no"), TypeError, "matrix"),
+    (lambda client: client.reduce(X, ["sum"], 0, keepdims="no"), TypeError, "keepdims"),
+    (lambda client: client.reduce_segments(X[0], ["sum"], lengths=[4], checksum=1), TypeError, "checksum"),
     (lambda client: client.put(X, matrix=(3, 4)), TypeError, "matrix"),
     (lambda client: client.partial(X, ["sum"], matrix=1), TypeError, "matrix"),
     (lambda client: client.sum(X, timeout="3"), TypeError, "timeout"),
@@ -124,6 +126,8 @@ def test_what_goes_on_one_stream_takes_no_more(client):
                      lambda **options: kept.reduce(["sum"], **options),
                      lambda **options: client.put(X, ttl=1, **options).delete(),
                      lambda **options: client.sum(X, 0, **options),
+                     lambda **options: client.reduce(X, ["sum"], 0, **options),
+                     lambda **options: client.reduce_segments(X[0], ["sum"], lengths=[4], **options),
                      lambda **options: client.partial(X, ["sum"], **options),
                      lambda **options: client.sum(iter([X]), **options)):
             for streams in (2, 1000):

@@ -73,15 +73,16 @@ nb::dict LimitsOf(const v1::ServerLimits& limits) {
 
 }  // namespace
 
+nb::tuple TimingsTuple(const Timings& timings) {
+  return nb::make_tuple(absl::ToDoubleSeconds(timings.total), absl::ToDoubleSeconds(timings.queue),
+                        absl::ToDoubleSeconds(timings.receive), absl::ToDoubleSeconds(timings.copy),
+                        absl::ToDoubleSeconds(timings.kernel));
+}
+
 nb::tuple ResultTuple(const Reduction& reduction) {
   nb::list outcomes;
   for (const OperatorResult& result : reduction.results) outcomes.append(OutcomeOf(result));
-  const Timings& timings = reduction.timings;
-  return nb::make_tuple(
-      outcomes, reduction.element_count, reduction.device,
-      nb::make_tuple(absl::ToDoubleSeconds(timings.total), absl::ToDoubleSeconds(timings.queue),
-                     absl::ToDoubleSeconds(timings.receive), absl::ToDoubleSeconds(timings.copy),
-                     absl::ToDoubleSeconds(timings.kernel)));
+  return nb::make_tuple(outcomes, reduction.element_count, reduction.device, TimingsTuple(reduction.timings));
 }
 
 nb::object FirstNumber(const Reduction& reduction) {

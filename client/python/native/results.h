@@ -11,9 +11,12 @@
 
 namespace warpfold::python {
 
-// (outcomes, element count, device, (total, queue, receive, copy, kernel) in seconds). An outcome is
-// (operator, value, index, end_index, error parts), with None for anything that is absent. A value is a
-// number; for a matrix (rows, columns, [entries]); for fields a dict.
+// (total, queue, receive, copy, kernel) in seconds.
+nanobind::tuple TimingsTuple(const Timings& timings);
+
+// (outcomes, element count, device, timings). An outcome is (operator, value, index, end_index, error parts),
+// with None for anything that is absent. A value is a number; for a matrix (rows, columns, [entries]); for
+// fields a dict.
 nanobind::tuple ResultTuple(const Reduction& reduction);
 
 // The value of the first operator, which returns one number.

@@ -1,21 +1,26 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "client/python/native/bindings.h"
 #include "client/python/native/call.h"
 #include "client/python/native/raise.h"
+#include "client/python/native/results.h"
 #include "client/python/native/strided_reader.h"
 #include "client/python/native/view.h"
 #include "client/segments.h"
@@ -29,29 +34,21 @@ std::string StringOf(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size
 // Where the server writes values, if not into messages: a token, and a byte offset.
 using Place = std::optional<std::pair<nb::bytes, std::uint64_t>>;
 
-// Cuts into `count` segments of `length` elements each. If the length is 0, it lists the lengths one by one.
-class EvenCut {
- public:
-  EvenCut(std::uint64_t length, std::uint64_t count, const Place& place)
-      : length_(length), lengths_(length == 0 ? count : 0) {
-    if (place.has_value()) results_ = ResultsReference{StringOf(place->first), place->second};
-  }
-  SegmentCut cut() const { return {.length = length_, .lengths = lengths_, .results = results_}; }
+// The length of each segment, which may be 0, or that of all, at least 1. Arrays come first, since one of a
+// single number could be taken for that number.
+using Lengths = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Segments = std::variant<Lengths, std::uint64_t>;
 
- private:
-  const std::uint64_t length_;
-  const std::vector<std::uint64_t> lengths_;
-  std::optional<ResultsReference> results_;
-};
-
-// The view with its dimensions in this order.
-Layout Permuted(const Layout& layout, const std::vector<std::size_t>& order) {
-  Layout permuted = layout;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    permuted.shape[i] = layout.shape.at(order[i]);
-    permuted.strides[i] = layout.strides.at(order[i]);
+// Refers to the lengths, which must not change until the call returns.
+SegmentCut CutInto(const Segments& segments, const Place& place) {
+  SegmentCut cut;
+  if (const auto* lengths = std::get_if<Lengths>(&segments); lengths != nullptr) {
+    cut.lengths = {lengths->data(), lengths->size()};
+  } else {
+    cut.length = std::get<std::uint64_t>(segments);
   }
-  return permuted;
+  if (place.has_value()) cut.results = ResultsReference{StringOf(place->first), place->second};
+  return cut;
 }
 
 absl::StatusOr<SegmentSummary> ReduceLayout(Client& client, const Task& task, const Layout& layout,
@@ -90,53 +87,63 @@ std::vector<std::string> ColumnKinds(const Task& task) {
   return kinds;
 }
 
-// Kinds and bits of the columns of the only operator; no bits if the server has written them. Raises the
-// error of the first segment that has one.
-nb::list Bits(const SegmentTable& table) {
-  if (!table.failures.empty()) {
-    const SegmentFailure& first = table.failures.front();
-    std::vector<SegmentColumn> columns(table.columns.begin(), table.columns.end());
-    const std::vector<std::uint64_t> row(columns.size());
-    const SegmentFailure failure = {0, first.op, first.reason};
-    const SegmentResults results = {
-        .segment_count = 1, .columns = columns, .values = row, .failures = {&failure, 1}};
-    Raise(results.Row(0)[first.op].status);
-  }
-  nb::list columns;
-  for (const SegmentTable::Column& column : table.columns) {
-    columns.append(nb::make_tuple(NameOf(column.kind),
-                                  nb::bytes(column.bits.data(), column.bits.size() * sizeof(std::uint64_t))));
-  }
-  return columns;
+// (segment, error parts) of the first segment without a result for this operator; None if there is none.
+nb::object FirstFailure(const SegmentTable& table, std::size_t op) {
+  const auto first = std::ranges::find(table.failures, op, &SegmentFailure::op);
+  if (first == table.failures.end()) return nb::none();
+  const std::vector<SegmentColumn> columns(table.columns.begin(), table.columns.end());
+  const std::vector<std::uint64_t> row(columns.size());
+  const SegmentFailure failure = {0, op, first->reason};
+  const SegmentResults results = {
+      .segment_count = 1, .columns = columns, .values = row, .failures = {&failure, 1}};
+  return nb::make_tuple(first->segment, ErrorParts(results.Row(0)[op].status));
 }
 
-nb::list ReduceSegments(Client& client, const View& view, const std::vector<std::size_t>& order,
-                        std::uint64_t length, std::uint64_t count, const Place& place, const Task& task,
-                        const CallOptions& settings, const nb::object& progress,
-                        const std::stop_source* stop) {
+// (outcomes, element count, device, seconds): see _native.pyi.
+nb::tuple AnswerOf(const SegmentTable& table) {
+  nb::list outcomes;
+  for (auto column = table.columns.begin(); column != table.columns.end();) {
+    const std::string& name = column->name;
+    const nb::object failure = FirstFailure(table, outcomes.size());
+    nb::list columns;
+    for (; column != table.columns.end() && column->name == name; ++column) {
+      if (!failure.is_none()) continue;
+      columns.append(nb::make_tuple(
+          NameOf(column->kind), nb::bytes(column->bits.data(), column->bits.size() * sizeof(std::uint64_t))));
+    }
+    outcomes.append(nb::make_tuple(name, columns, failure));
+  }
+  const SegmentSummary& summary = table.summary;
+  return nb::make_tuple(outcomes, summary.element_count, summary.device, TimingsTuple(summary.timings));
+}
+
+nb::tuple ReduceSegments(Client& client, const View& view, const std::vector<std::size_t>& order,
+                         const Segments& segments, const Place& place, const Task& task,
+                         const CallOptions& settings, const nb::object& progress,
+                         const std::stop_source* stop) {
   Watch watch(progress);
   watch.Protect(view);
   const CallOptions options = OptionsOf(settings, stop, watch);
-  const EvenCut cut(length, count, place);
-  const Layout layout = Permuted(view.layout(), order);
-  return Bits(Call(watch, [&] {
+  const SegmentCut cut = CutInto(segments, place);
+  const Layout layout = view.layout().Permuted(order);
+  return AnswerOf(Call(watch, [&] {
     return Client::CollectSegments([&](const SegmentVisitor& visitor) {
-      return ReduceLayout(client, task, layout, cut.cut(), visitor, options);
+      return ReduceLayout(client, task, layout, cut, visitor, options);
     });
   }));
 }
 
-nb::list ReduceSegmentsReference(Client& client, const nb::bytes& token, std::uint64_t byte_offset,
-                                 std::uint64_t length, std::uint64_t count, const Place& place,
-                                 const Task& task, const CallOptions& settings,
-                                 const std::stop_source* stop) {
+nb::tuple ReduceSegmentsReference(Client& client, const nb::bytes& token, std::uint64_t byte_offset,
+                                  std::uint64_t scalar_count, const Segments& segments, const Place& place,
+                                  const Task& task, const CallOptions& settings,
+                                  const std::stop_source* stop) {
   Watch watch{nb::none()};
   const CallOptions options = OptionsOf(settings, stop, watch);
-  const EvenCut cut(length, count, place);
-  const ArrayReference reference = {StringOf(token), byte_offset, length * count};
-  return Bits(Call(watch, [&] {
+  const SegmentCut cut = CutInto(segments, place);
+  const ArrayReference reference = {StringOf(token), byte_offset, scalar_count};
+  return AnswerOf(Call(watch, [&] {
     return Client::CollectSegments([&](const SegmentVisitor& visitor) {
-      return client.ReduceSegmentsReference(task.spec, task.type, reference, cut.cut(), visitor, options);
+      return client.ReduceSegmentsReference(task.spec, task.type, reference, cut, visitor, options);
     });
   }));
 }
@@ -145,8 +152,8 @@ nb::list ReduceSegmentsReference(Client& client, const nb::bytes& token, std::ui
 
 void BindSegments(nb::class_<Client>& client) {
   client.def_static("column_kinds", &ColumnKinds)
-      .def("reduce_segments", &ReduceSegments, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
-           nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none())
+      .def("reduce_segments", &ReduceSegments, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
+           nb::arg(), nb::arg().none(), nb::arg().none())
       .def("reduce_segments_reference", &ReduceSegmentsReference, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
            nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none());
 }

@@ -62,6 +62,15 @@ bool Layout::is_contiguous() const {
   return true;
 }
 
+Layout Layout::Permuted(const std::vector<std::size_t>& order) const {
+  Layout permuted = *this;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    permuted.shape[i] = shape.at(order[i]);
+    permuted.strides[i] = strides.at(order[i]);
+  }
+  return permuted;
+}
+
 std::span<const std::byte> Layout::extent() const {
   if (byte_count() == 0) return {};
   const std::byte* begin = first;

@@ -23,6 +23,8 @@ struct Layout {
   std::uint64_t byte_count() const;
   // Whether the elements lie in row-major order without gaps.
   bool is_contiguous() const;
+  // The same with its first dimensions in this order, which names each of them.
+  Layout Permuted(const std::vector<std::size_t>& order) const;
   // All bytes from the first of an element to the last of one, gaps between them included.
   std::span<const std::byte> extent() const;
 };

@@ -4,11 +4,13 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "client/python/native/python_lock.h"
 #include "client/python/native/watch.h"
@@ -94,7 +96,10 @@ void BindView(nb::module_& module) {
       .def_prop_ro("nbytes", [](const View& view) { return view.layout().byte_count(); })
       .def("copy", &Copy)
       .def_prop_rw("may_be_mapped", &View::may_be_mapped, &View::set_may_be_mapped)
-      .def_prop_ro("contiguous", [](const View& view) { return view.layout().is_contiguous(); });
+      .def_prop_ro("contiguous", [](const View& view) { return view.layout().is_contiguous(); })
+      .def("contiguous_in", [](const View& view, const std::vector<std::size_t>& order) {
+        return view.layout().Permuted(order).is_contiguous();
+      });
 }
 
 }  // namespace warpfold::python

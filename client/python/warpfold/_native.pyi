@@ -16,6 +16,11 @@ Array = tuple[bytes, int, str, str, tuple[int, int] | None, int, int, float, flo
 
 # Of one operator over segments: the type and the bytes of 8-byte values, one for each segment.
 Columns = list[tuple[str, bytes]]
+# Operator, columns, and the first segment without a value with its error; there are no columns then.
+SegmentsOutcome = tuple[str, Columns, tuple[int, tuple[str, str, str, dict[str, str]]] | None]
+SegmentsAnswer = tuple[list[SegmentsOutcome], int, str, tuple[float, float, float, float, float]]
+# The length of all segments, at least 1, or the lengths of each, as contiguous uint64.
+Segments = int | numpy.ndarray[Any, numpy.dtype[numpy.uint64]]
 # Where the server writes these values instead, if it does: the token of SharedMemory, and a byte offset.
 Place = tuple[bytes, int] | None
 # First and number of elements, and bytes: see client/partial_state.h.
@@ -40,6 +45,9 @@ class View:
     contiguous: bool
     may_be_mapped: bool  # set to False of memory that is no file's mapping
     def __init__(self, array: object, /) -> None: ...
+    def contiguous_in(self, order: list[int], /) -> bool:
+        """The same for the dimensions in this order."""
+
     def copy(self) -> bytes:
         """The elements in row-major order. ValueError where a mapped file was cut meanwhile; TypeError for
         a GPU's memory, and elements of more than 8 bytes."""
@@ -79,11 +87,12 @@ class Client:
     @staticmethod
     def column_kinds(task: Task, /) -> list[str]:
         """The types that Columns of this task have."""
-    def reduce_segments(self, view: View, order: list[int], length: int, count: int, place: Place, task: Task,
+    def reduce_segments(self, view: View, order: list[int], segments: Segments, place: Place, task: Task,
                         settings: Settings, progress: Callable[[int], object] | None, stop: Stop | None,
-                        /) -> Columns: ...
-    def reduce_segments_reference(self, token: bytes, byte_offset: int, length: int, count: int, place: Place,
-                                  task: Task, settings: Settings, stop: Stop | None, /) -> Columns: ...
+                        /) -> SegmentsAnswer: ...
+    def reduce_segments_reference(self, token: bytes, byte_offset: int, scalar_count: int, segments: Segments,
+                                  place: Place, task: Task, settings: Settings, stop: Stop | None,
+                                  /) -> SegmentsAnswer: ...
     def reduce_part(self, views: list[View], first_element: int, task: Task, settings: Settings,
                     progress: Callable[[int], object] | None, stop: Stop | None, /) -> State: ...
     def merge(self, states: list[State], task: Task, settings: Settings, stop: Stop | None, /) -> Answer: ...

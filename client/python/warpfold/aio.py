@@ -62,11 +62,11 @@ class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]
     """See connect. Its methods are those of warpfold.Client, and return coroutines.
 
     The timeout begins when a method is called. Arguments that do not exist are rejected there, and so are
-    wrong types and negative numbers for the options that all methods take (warpfold.calls.CommonOptions), and
-    wrong values of keepdims, matrix and ord. The call is made when the coroutine is awaited, or run as a
-    task, as with asyncio.gather: only in this way do several run at the same time. Errors in the array, and
-    wrong values of axis, nan, overflow, ddof, modulus and dtype, are raised there. Cancelling the task ends
-    the call.
+    wrong types and negative numbers for the options that all methods take (warpfold.calls.CommonOptions),
+    wrong values of keepdims, matrix and ord, and both or none of lengths and offsets. The call is made when
+    the coroutine is awaited, or run as a task, as with asyncio.gather: only in this way do several run at the
+    same time. Errors in the array, and wrong values of axis, lengths, offsets, nan, overflow, ddof, modulus
+    and dtype, are raised there. Cancelling the task ends the call.
 
     An awaitable that is cancelled ends its call, and raises CancelledError once nothing reads the array any
     more: at once if the call still waits for its turn, or for an iterator's next piece. A coroutine that is

@@ -462,7 +462,7 @@ def _staged(array: Any) -> Elements:
         raise TypeError(f"{name_of(array)} is on a GPU and has no shape, by which it could be copied to the "
                         "host in parts")
     gpu.finish(array)
-    pieces = (elements_of(_to_host(part), None) for part in _parts(array))
+    pieces = (elements_of(to_host(part), None) for part in _parts(array))
     elements = _of_pieces(pieces, None, "staged")
     elements.shape, elements.owner = tuple(array.shape), array
     return elements
@@ -483,7 +483,7 @@ def _parts(array: Any) -> Iterator[Any]:
         yield from [array[begin:begin + rows]] if rows > 1 else _parts(array[begin])
 
 
-def _to_host(part: Any) -> Any:
+def to_host(part: Any) -> Any:
     """Copies it with its own library: PyTorch's cpu, CuPy's get, Numba's copy_to_host, or NumPy's
     protocol."""
     import numpy

@@ -38,8 +38,8 @@ class CommonOptions(TypedDict, total=False):
         default. math.inf: no limit.
     streams: how many parts of the array are sent at once, each on its own connection. 0: as many as the
         servers advise. The value has the same bits. An iterator, a file or an array on a GPU uses one stream,
-        and so do `axis`, put and partial, and a kept array is not sent: for these, more than one is a
-        ValueError. An array of Client.empty accepts more, for the case in which it has to be sent.
+        and so do `axis`, segments, put and partial, and a kept array is not sent: for these, more than one is
+        a ValueError. An array of Client.empty accepts more, for the case in which it has to be sent.
     checksum: whether the server checks a CRC32C of the array, if it is sent.
     request_id: appears in the server's log; at most 128 printable ASCII characters.
     traceparent: the caller's place in a trace, as the W3C's Trace Context defines it; its ids appear in the

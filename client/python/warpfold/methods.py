@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.arrays import Elements, comes_in_pieces, says_its_type
-from warpfold.axes import Axes, Axis, Cut, cut_along, run_along
+from warpfold.axes import Axis, cut_along
 from warpfold.calls import (
     Call,
     CallOptions,
@@ -31,11 +31,15 @@ from warpfold.calls import (
     settings_of,
     task_of,
 )
+from warpfold.columns import changed, each, in_shape
 from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
+from warpfold.lengths import check_one_is_given, cut_by
+from warpfold.matrices import check_kept_as, matrix_of, pair_of, same_of_all
 from warpfold.options import flag, number, operators_of
 from warpfold.outputs import check_output, output_for
-from warpfold.results import Result, answer_type, beyond_64_bits, each, in_type, value_of
+from warpfold.results import Result, answer_type, beyond_64_bits, in_type, result_of, value_of
+from warpfold.segments import run_segments
 from warpfold.stops import Stop
 
 if TYPE_CHECKING:
@@ -51,36 +55,95 @@ class Methods(Generic[V, R]):
     """One method for each operator, and reduce for several at once.
 
     Every method takes an array as its first argument. Those that return one number take `axis`, `keepdims`
-    and `out` as well, and minmax and describe the first two of these; the docstring of each says what it
-    takes, returns and raises.
+    and `out` as well, and reduce, minmax and describe the first two of these; the docstring of each says what
+    it takes, returns and raises.
     """
 
     _memory: Memory | None = None
 
-    def reduce(self, array: Any, operators: Sequence[str], *, matrix: bool = False,
-               nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None, ddof: float = 0,
-               modulus: int | None = None, algorithm: str = "", **options: Unpack[CallOptions]) -> R:
+    def reduce(self, array: Any, operators: Sequence[str], axis: Axis = None, *, keepdims: bool = False,
+               matrix: bool = False, nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,
+               ddof: float = 0, modulus: int | None = None, algorithm: str = "",
+               **options: Unpack[CallOptions]) -> R:
         """Computes several operators in one pass over the data: a Result, by the operators' names.
 
         operators: names of docs/operators.md (warpfold.operator_names()), one to 16, none of them twice.
+        axis: as in the methods; values are then arrays, and an operator that has no value at one position of
+            the other dimensions has none at all. For argmin and argmax one axis.
         matrix: the last two dimensions are the rows and columns of matrices, which operators reduce entry by
-            entry, or multiply.
+            entry, or multiply. Not along axes.
         ddof: the divisor of variance, stddev and describe is the count minus ddof.
         modulus: matrix_product and affine_compose over integers compute modulo this, 2 to the type's largest
             value.
-        algorithm: one of docs/textbook.md, to compare with; its value may have other bits.
+        algorithm: one of docs/textbook.md, to compare with; its value may have other bits. Not along axes.
+
+        If an operator has no value, because of an overflow or for lack of elements, its error is kept:
+        result["sum"] raises it, and other operators have their values. If no operator has one, reduce raises
+        the error of the first.
         """
         names = operators_of(operators)
-        matrix = flag("matrix", matrix)
+        matrix, keepdims = flag("matrix", matrix), flag("keepdims", keepdims)
         settings = settings_of(options)
+        if axis is not None:
+            check_one_stream(options, "an array goes along axes on")
+            if algorithm:
+                raise ValueError("algorithm= cannot be combined with axis=")
+        if matrix and (axis is not None or keepdims):
+            raise ValueError("matrix= cannot be combined with axis= and keepdims=")
 
         def work(client: _native.Client, stop: Stop | None) -> Result:
             elements = self._elements(array, options, settings, stop)
-            shape = _same(matrix_of, elements) if matrix else None
-            _check_kept_as(shape, elements)
+            shape = same_of_all(matrix_of, elements) if matrix else None
+            check_kept_as(shape, elements)
             task = task_of(elements.type, names, shape, nan, overflow, modulus, ddof, algorithm)
             call = Call(elements, task, settings, progress_of(options))
-            return Result(run(call, client, stop), elements)
+            if axis is not None:
+                return run_segments(call, cut_along(names, elements, axis, keepdims), client, stop)
+            kept = _kept_dimensions(elements) if keepdims else None
+            result = result_of(run(call, client, stop), elements)
+            if kept is not None:
+                for name, outcome in result.outcomes.items():
+                    result.outcomes[name] = changed(outcome, lambda value: in_shape(value, kept))
+            return result
+
+        result: R = self._perform(Work(settings, work), itself)
+        return result
+
+    def reduce_segments(self, array: Any, operators: Sequence[str], *, lengths: Any = None,
+                        offsets: Any = None, nan: NanPolicy = "propagate",
+                        overflow: OverflowPolicy | None = None, ddof: float = 0,
+                        **options: Unpack[CallOptions]) -> R:
+        """Computes operators over each of the segments into which an array is cut, in one pass over the data:
+        a Result, whose values are arrays with a value for each segment. It has the bits that the operator has
+        for the segment alone; indices count from the start of the segment.
+
+        array: of one dimension: NumPy's, or whatever has DLPack or a buffer; a kept array.
+        operators: names of docs/operators.md, as for reduce, except for those of matrices.
+        lengths: how many elements each segment has, in order, which may be 0: integers, in an array or a
+            list. Together they are all elements of the array.
+        offsets: instead of lengths, where each segment begins, and at the end where the last one ends: one
+            more integer than there are segments, from 0 to the number of elements, as Arrow's lists have.
+        overflow: None and "error": a sum or product of integers that does not fit is an error. "wrap": it is
+            computed modulo 2^bits of the element type.
+
+        A segment without elements has the values of an empty array: a sum of 0, for example. If an operator
+        has no value for one of the segments, such as min where there are no elements, or sum where it
+        overflows, the error of the first such segment is kept and names it (error.fields["segment"]):
+        result["min"] raises it, and other operators have their values. If no operator has any, the error of
+        the first is raised. Segments without elements can be left out: lengths[lengths > 0] are segments of
+        the same array.
+        """
+        names = operators_of(operators)
+        settings = settings_of(options)
+        check_one_is_given(lengths, offsets)
+        check_one_stream(options, "segments go on")
+
+        def work(client: _native.Client, stop: Stop | None) -> Result:
+            elements = self._elements(array, options, settings, stop)
+            check_kept_as(None, elements)
+            task = task_of(elements.type, names, None, nan, overflow, ddof=ddof)
+            call = Call(elements, task, settings, progress_of(options))
+            return run_segments(call, cut_by(elements, lengths, offsets), client, stop)
 
         result: R = self._perform(Work(settings, work), itself)
         return result
@@ -275,7 +338,7 @@ class Methods(Generic[V, R]):
         array: pairs (a, b) in the last dimension, of 32 or 64 bits; to be kept they are put as matrices of
             one row: put(array.reshape(-1, 1, 2), matrix=True).
         """
-        return self._of_matrices("affine_compose", array, _pair_of, modulus, options)
+        return self._of_matrices("affine_compose", array, pair_of, modulus, options)
 
     def _of_matrices(self, operator: str, array: Any, shape_of: Callable[[Elements], tuple[int, int]],
                      modulus: int | None, options: CallOptions) -> V:
@@ -283,8 +346,8 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: Stop | None) -> Any:
             elements = self._elements(array, options, settings, stop)
-            shape = _same(shape_of, elements)
-            _check_kept_as(shape, elements)
+            shape = same_of_all(shape_of, elements)
+            check_kept_as(shape, elements)
             task = task_of(elements.type, (operator,), shape, modulus=modulus)
             answer = run(Call(elements, task, settings, progress_of(options)), client, stop)
             return value_of(answer[0][0], elements)
@@ -315,20 +378,19 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: Stop | None) -> Any:
             elements = self._elements(array, options, settings, stop)
-            _check_kept_as(None, elements)
+            check_kept_as(None, elements)
             call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
                         progress_of(options))
             answered = None if dtype is None else answer_type(elements.type, dtype)
-            if axis is None and keepdims and not elements.is_array:
-                raise TypeError("keepdims= needs an array: pieces have no dimensions")
-            cut = None if axis is None else _cut(operator, elements, axis)
-            shape = _shape(elements, cut, keepdims)
-            output = None if out is None else output_for(out, shape, operator, call, answered)
+            kept = _kept_dimensions(elements) if axis is None and keepdims else None
+            cut = None if axis is None else cut_along((operator,), elements, axis, keepdims)
+            output = None if out is None else output_for(out, kept or () if cut is None else cut.shape,
+                                                         operator, call, answered)
             place = None if output is None or cut is None or self._memory is None else \
                 output.find_place(array, elements.view, self._memory.of_call(settings, stop))
             try:
                 value = value_of(run(call, client, stop)[0][0], elements) if cut is None \
-                    else run_along(operator, call, cut, client, stop, place)
+                    else run_segments(call, cut, client, stop, place)[operator]
             except OutOfRangeError as error:
                 if answered is None:
                     raise
@@ -337,8 +399,8 @@ class Methods(Generic[V, R]):
                 return out
             if answered is not None:
                 value = in_type(value, answered, operator)
-            if cut is not None or keepdims:
-                value = each(lambda one: _in_shape(one, shape), value)
+            if kept is not None:
+                value = each(lambda one: in_shape(one, kept), value)
             return value if output is None else output.filled(value)
 
         value: V = self._perform(Work(settings, work), itself)
@@ -368,23 +430,11 @@ class Methods(Generic[V, R]):
         raise NotImplementedError
 
 
-def _cut(operator: str, elements: Elements, axis: Axes) -> Cut:
-    if operator in ("argmin", "argmax") and isinstance(axis, tuple):
-        raise TypeError(f"{operator} takes one axis: its answer is an index along it")
-    return cut_along(operator, elements, axis)
-
-
-def _shape(elements: Elements, cut: Cut | None, keepdims: bool) -> tuple[int, ...]:
-    """The result's shape. Without a cut, it is the value of all elements."""
-    if cut is not None:
-        return cut.shape(keepdims)
-    return (1,) * len(elements.shape or ()) if keepdims else ()
-
-
-def _in_shape(value: Any, shape: tuple[int, ...]) -> Any:
-    import numpy
-
-    return numpy.asarray(value).reshape(shape)[()]
+def _kept_dimensions(elements: Elements) -> tuple[int, ...]:
+    """The shape of the results of all elements, if the dimensions are kept."""
+    if elements.shape is None or not elements.is_array:
+        raise TypeError("keepdims= needs an array: pieces have no dimensions")
+    return (1,) * len(elements.shape)
 
 
 def _ddof(ddof: float, correction: float | None) -> float:
@@ -393,36 +443,3 @@ def _ddof(ddof: float, correction: float | None) -> float:
     if ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
     return correction
-
-
-def _same(shape_of: Callable[[Elements], tuple[int, int]], elements: Elements) -> tuple[int, int]:
-    """Rows and columns, which all pieces must have; those of a staged array may be parts of a matrix."""
-    if not elements.is_array:
-        elements.matrix_of = shape_of
-    return shape_of(elements)
-
-
-def _check_kept_as(matrix: tuple[int, int] | None, elements: Elements) -> None:
-    """ValueError if a server keeps the array as something else."""
-    kept = elements.kept_as
-    if elements.way != "resident" or kept == matrix:
-        return
-    if kept is None:
-        raise ValueError("the array was put as numbers: matrices are put by put(array, matrix=True), pairs "
-                         "(a, b) by put(array.reshape(-1, 1, 2), matrix=True)")
-    remedy = "which reduce(operators, matrix=True) takes entry by entry" if matrix is None \
-        else f"not of {matrix[0]} x {matrix[1]}"
-    raise ValueError(f"the array was put as matrices of {kept[0]} x {kept[1]}, {remedy}")
-
-
-def _pair_of(elements: Elements) -> tuple[int, int]:
-    if elements.shape is None or len(elements.shape) < 2 or elements.shape[-1] != 2:
-        raise ValueError(f"pairs (a, b) are in a last dimension of 2: the shape is {elements.shape}")
-    return 1, 2
-
-
-def matrix_of(elements: Elements) -> tuple[int, int]:
-    if elements.shape is None or len(elements.shape) < 3:
-        raise ValueError("matrices are the last two of three or more dimensions: the shape is "
-                         f"{elements.shape}")
-    return elements.shape[-2], elements.shape[-1]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warpfold import _native, gpu
+from warpfold.columns import dtype_of_column
 from warpfold.element_types import dtype_of
-from warpfold.results import check_fits, dtype_of_column
+from warpfold.results import check_fits
 
 if TYPE_CHECKING:
     import numpy

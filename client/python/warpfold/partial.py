@@ -28,9 +28,10 @@ from warpfold.calls import (
     task_of,
 )
 from warpfold.docstrings import documented
+from warpfold.matrices import matrix_of
 from warpfold.options import flag, operators_of, unsigned, whole
 from warpfold.progress import Meter
-from warpfold.results import Result
+from warpfold.results import Result, result_of
 from warpfold.stops import Stop, in_callers_code
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Parts(Generic[R, S]):
             with in_callers_code(stop):
                 raw, question = _of_one_question(states, overflow, ddof)
             answer = client.merge(raw, question.task(), settings.native(), stop)
-            return Result(answer, Elements(question.type, question.dtype, "parts"))
+            return result_of(answer, Elements(question.type, question.dtype, "parts"))
 
         result: R = self._perform(Work(settings, work), itself)
         return result
@@ -202,8 +203,6 @@ class Parts(Generic[R, S]):
 
 def question_of(elements: Elements, operators: Sequence[str], matrix: bool, nan: NanPolicy,
                 overflow: OverflowPolicy | None, ddof: float, modulus: int | None) -> Question:
-    from warpfold.methods import matrix_of
-
     question = Question(elements.type, elements.dtype, operators_of(operators),
                         matrix_of(elements) if flag("matrix", matrix) else None, nan, overflow, ddof, modulus)
     question.task()  # checks it

@@ -27,7 +27,8 @@ from warpfold.calls import Work, check_one_stream, elements_for, progress_of, se
 from warpfold.docstrings import of_kept_array
 from warpfold.element_types import dtype_of, element_bytes
 from warpfold.errors import NotFoundError
-from warpfold.methods import Methods, R, V, matrix_of
+from warpfold.matrices import matrix_of
+from warpfold.methods import Methods, R, V
 from warpfold.options import flag, number, text
 from warpfold.progress import Meter
 from warpfold.results import Result
@@ -85,6 +86,7 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
         self._elements = elements
 
     reduce = _bound(Methods.reduce)
+    reduce_segments = _bound(Methods.reduce_segments)
     sum = _bound(Methods.sum)
     prod = _bound(Methods.prod)
     min = _bound(Methods.min)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from warpfold import errors
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _ELEMENT = frozenset({"min", "max", "argmin", "argmax", "bit_and", "bit_or", "bit_xor", "first", "last"})
 _NUMBERS = frozenset({bool, int, float})
 _DOUBLE = frozenset({"mean", "l1_norm", "l2_norm", "variance", "stddev", "logsumexp", "exact_sum"})
+
+Seconds = tuple[float, float, float, float, float]  # those of Timings
 
 
 class Typed(Protocol):
@@ -55,12 +57,12 @@ class Description(NamedTuple):
     variance: Any
 
 
-_WITH_FIELDS: dict[str, type[MinMax] | type[Description]] = {"minmax": MinMax, "describe": Description}
+WITH_FIELDS: dict[str, type[MinMax] | type[Description]] = {"minmax": MinMax, "describe": Description}
 
 
 class Subarray(NamedTuple):
     """The largest sum of a contiguous part, which is array[begin:end]; if the sum is NaN, there is no part,
-    and both are None."""
+    and both are None, or -1 in the arrays that `reduce` returns along axes and for segments."""
 
     sum: Any
     begin: Any
@@ -83,7 +85,7 @@ class Outcome(NamedTuple):
     """The outcome of one of several operators.
 
     value: what the method of that name returns: for argmin and argmax the index. None if there is an error.
-    element: argmin and argmax: the element at the index.
+    element: argmin and argmax: the element at the index. Along axes and for segments these are arrays, too.
     error: why there is no value.
     """
 
@@ -96,7 +98,9 @@ class Result(Mapping[str, Any]):
     """The values of several operators from one pass over the data, by the operators' names.
 
     result["sum"] is the value, or raises the operator's own error. If no operator has a value, there is no
-    Result: reduce itself raises the error of the first one.
+    Result: reduce itself raises the error of the first one. Along axes, and for segments of given lengths,
+    values are arrays, and so are the fields of values with fields. An operator then has no value if one of
+    its segments has none: its error is that of the first such segment.
 
     outcomes: an Outcome for each operator, even for those without a value.
     element_count: of the whole array.
@@ -104,16 +108,19 @@ class Result(Mapping[str, Any]):
         responded, which for an array on several streams or servers is the one that merged the states.
     backend: "cpu", "cuda" or "simt".
     timings: a Timings.
-    way: how the elements were sent: "memory" (from where they are), "copied" (from an array with gaps, piece
-        by piece), "staged" (from a GPU through the host's memory), "pieces" (of an iterator or a file),
-        "parts" (whose states were merged); or that they were not sent: "shared memory", "gpu memory" and
-        "resident" arrays are read by the server.
+    way: how the elements were sent: "memory" (from where they are), "copied" (piece by piece, from an array
+        with gaps, or along axes that are not the last ones), "staged" (from a GPU through the host's memory),
+        "pieces" (of an iterator or a file), "parts" (whose states were merged); or that they were not sent:
+        "shared memory", "gpu memory" and "resident" arrays are read by the server.
     """
 
-    def __init__(self, answer: _native.Answer, elements: Elements):
-        outcomes, self.element_count, self.device, self._seconds = answer
-        self.outcomes = {outcome[0]: outcome_of(outcome, elements) for outcome in outcomes}
+    def __init__(self, outcomes: dict[str, Outcome], element_count: int, device: str, seconds: Seconds,
+                 elements: Elements):
+        self.outcomes = outcomes
+        self.element_count = element_count
+        self.device = device
         self.way = elements.way
+        self._seconds = seconds
         self._type = elements.type
 
     @property
@@ -162,12 +169,30 @@ class Result(Mapping[str, Any]):
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal. For matrices Python's == would return a matrix."""
+    """Whether two values are equal. For arrays Python's == would return an array."""
     import numpy
 
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_are_equal, one, other))
     if isinstance(one, numpy.ndarray) or isinstance(other, numpy.ndarray):
         return numpy.array_equal(one, other)
     return bool(one == other)
+
+
+def result_of(answer: _native.Answer, elements: Elements) -> Result:
+    """The Result of an array as a whole."""
+    outcomes, element_count, device, seconds = answer
+    return Result({outcome[0]: outcome_of(outcome, elements) for outcome in outcomes}, element_count, device,
+                  seconds, elements)
+
+
+def check_any_value(outcomes: Mapping[str, Outcome]) -> None:
+    """Raises the error of the first operator if no operator has a value, as the server does for an array as a
+    whole."""
+    errors_of_all = [outcome.error for outcome in outcomes.values()]
+    first = errors_of_all[0] if errors_of_all else None
+    if first is not None and None not in errors_of_all:
+        raise copy.copy(first)
 
 
 def outcome_of(outcome: _native.Outcome, elements: Elements) -> Outcome:
@@ -189,54 +214,20 @@ def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
         return numpy.int64(index or 0)
     if isinstance(raw, dict):
         fields = {name: number_of(name, value, elements) for name, value in raw.items()}
-        return _WITH_FIELDS[operator](**fields)
+        return WITH_FIELDS[operator](**fields)
     if isinstance(raw, tuple):
         rows, columns, entries = raw
-        kind = _type_of(operator, type(entries[0]), elements)
+        kind = type_of(operator, type(entries[0]), elements)
         return numpy.array(entries, dtype=kind).reshape(rows, columns)
     begin, end = (None if at is None else numpy.int64(at) for at in (index, end_index))
     return Subarray(number_of(operator, raw, elements), begin, end)
 
 
 def number_of(operator: str, raw: bool | int | float, elements: Typed) -> Any:
-    return _type_of(operator, type(raw), elements)(raw)
+    return type_of(operator, type(raw), elements)(raw)
 
 
-def column_of(operator: str, columns: _native.Columns, elements: Elements) -> Any:
-    """The values of one operator over segments, as its method returns them: an array, for argmin of the
-    indices, or a MinMax or Description of arrays."""
-    import numpy
-
-    if operator in ("argmin", "argmax"):
-        return numpy.frombuffer(columns[1][1], "<i8").copy()
-
-    def values_of(name: str, column: tuple[str, bytes]) -> numpy.ndarray[Any, Any]:
-        kind, data = column
-        values = numpy.frombuffer(data, "<u8" if kind == "bool" else kind)
-        return values.astype(dtype_of_column(name, kind, elements))
-
-    fields = _WITH_FIELDS.get(operator)
-    if fields is None:
-        return values_of(operator, columns[0])
-    return fields(*map(values_of, fields._fields, columns))
-
-
-def each(change: Callable[[Any], Any], values: Any) -> Any:
-    """The changed values; of a MinMax or Description each field is changed."""
-    return type(values)(*map(change, values)) if isinstance(values, tuple) else change(values)
-
-
-def dtype_of_column(operator: str, kind: str, elements: Elements) -> numpy.dtype[Any]:
-    """NumPy's type for the values of one operator, whose first column has this kind."""
-    import numpy
-
-    number = {"float64": float, "bool": bool}.get(kind, int)
-    dtype: numpy.dtype[Any] = numpy.dtype(
-        numpy.int64 if operator in ("argmin", "argmax") else _type_of(operator, number, elements))
-    return dtype
-
-
-def _type_of(operator: str, kind: type, elements: Typed) -> Any:
+def type_of(operator: str, kind: type, elements: Typed) -> Any:
     """NumPy's scalar type for a result that arrives as a Python number of type `kind`."""
     return elements.dtype.type if operator in _ELEMENT else _wide_type(operator, kind, elements.type)
 
