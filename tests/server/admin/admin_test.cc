@@ -305,12 +305,16 @@ TEST_F(AdminTest, WhatIsNoRequestOfOursIsRefused) {
   Attach();
   const std::string& address = admin_->address();
   EXPECT_THAT(Get(address, "/nothing"), HasSubstr("404 Not Found"));
-  EXPECT_THAT(Exchange(address, "POST /metrics HTTP/1.1\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx"),
-              HasSubstr("405 Method Not Allowed"));
+  EXPECT_THAT(
+      Exchange(
+          address,
+          "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx"),
+      HasSubstr("405 Method Not Allowed"));
   EXPECT_THAT(Exchange(address, "nonsense\r\n\r\n"), HasSubstr("400 Bad Request"));
   EXPECT_THAT(Get(address, "/" + std::string(100'000, 'x')),
               testing::AnyOf("", HasSubstr("400 Bad Request")));
-  const std::string head = Exchange(address, "HEAD /statusz HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string head =
+      Exchange(address, "HEAD /statusz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(head, HasSubstr("200 OK"));
   EXPECT_THAT(head, Not(HasSubstr("<html")));
 }
