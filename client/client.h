@@ -145,14 +145,17 @@ class Client {
                                             const ArrayReference& reference, const CallOptions& options = {});
 
   // Reduces each segment (segments.h) of an array of scalars, over one stream. Without a visitor the results
-  // come as one table. Once a visitor has seen results, the array is not sent again.
+  // come as one table. Once a visitor has seen results, the array is sent again only if the visitor can begin
+  // anew (SegmentCut::restarts).
   template <ElementRange Range>
   absl::StatusOr<SegmentTable> ReduceSegments(const Spec& spec, const Range& values, const SegmentCut& cut,
                                               const CallOptions& options = {}) {
+    SegmentCut of_table = cut;
+    of_table.restarts = true;
     return CollectSegments([&](const SegmentVisitor& visitor) {
       return ReduceSegmentsOf(spec, ElementTypeOf<std::ranges::range_value_t<Range>>(),
                               std::as_bytes(std::span(std::ranges::data(values), std::ranges::size(values))),
-                              cut, visitor, options);
+                              of_table, visitor, options);
     });
   }
   absl::StatusOr<SegmentSummary> ReduceSegmentsOf(const Spec& spec, ElementType type,
@@ -170,7 +173,7 @@ class Client {
                                                          const SegmentCut& cut, const SegmentVisitor& visitor,
                                                          const CallOptions& options = {});
   // Runs `reduce`, which calls one of the three functions above with the visitor that it is given, and
-  // returns all results as one table.
+  // returns all results as one table. The visitor can begin anew: set SegmentCut::restarts.
   static absl::StatusOr<SegmentTable> CollectSegments(
       const std::function<absl::StatusOr<SegmentSummary>(const SegmentVisitor&)>& reduce);
 

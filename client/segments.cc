@@ -187,7 +187,8 @@ absl::StatusOr<SegmentTable> Client::CollectSegments(
     const std::function<absl::StatusOr<SegmentSummary>(const SegmentVisitor&)>& reduce) {
   SegmentTable table;
   absl::StatusOr<SegmentSummary> summary = reduce([&table](const SegmentResults& results) {
-    if (table.columns.empty()) {
+    if (results.segment_count == 0) {  // the beginning, perhaps of another attempt
+      table = {};
       for (const SegmentColumn& column : results.columns) table.columns.push_back({column, {}});
     }
     for (std::size_t i = 0; i < table.columns.size(); ++i) {

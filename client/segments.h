@@ -56,6 +56,10 @@ struct SegmentCut {
   // one target. NOT_FOUND (UNKNOWN_MEMORY); INVALID_ARGUMENT (BAD_HEADER) if the memory is not for results,
   // or too small.
   std::optional<ResultsReference> results = {};
+  // Whether the visitor can begin anew: if the server or the connection is lost after it has seen results,
+  // the call is retried, and the visitor called with the columns and no segments again. If not, the call
+  // fails then (UNAVAILABLE). Tables begin anew by themselves.
+  bool restarts = false;
 };
 
 // What a column of results is. An operator has a column for its value, or one for each of its fields, then
@@ -103,9 +107,9 @@ struct SegmentResults {
   std::vector<OperatorResult> Row(std::uint64_t row) const;
 };
 
-// Called on the calling thread: first with the columns and no segments (again if the call is retried), then
-// with results in the order of segments. These are provisional until the call has returned OK: before that
-// the server has not compared what arrived with what was sent.
+// Called on the calling thread: first with the columns and no segments, then with results in the order of
+// segments. If the call is retried, this begins anew. Results are provisional until the call has returned OK:
+// before that the server has not compared what arrived with what was sent.
 using SegmentVisitor = std::function<void(const SegmentResults& results)>;
 
 struct SegmentSummary {

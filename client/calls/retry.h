@@ -24,7 +24,7 @@ struct Attempt {
   // The server may have done what must not be done twice: it would keep an array twice. To reduce one twice
   // is only a waste.
   bool may_be_done = false;
-  // A part of the response has reached the caller, who must not get it twice.
+  // A part of the response has reached the caller, who cannot take it twice.
   bool delivered = false;
   // A full server is asked again until the deadline, without counting attempts: either work has been done
   // that only this call can use, or other calls of this client have places at that server, which will become

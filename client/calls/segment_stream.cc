@@ -302,7 +302,7 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
                                         : SendRagged(job, cut.lengths, stream));
   if (goes_on) stream.SendCommit(SegmentCount(job.element_count, cut));
   absl::StatusOr<SegmentSummary> summary = stream.Finish(absl::ZeroDuration());
-  attempt->delivered = stream.delivered();
+  attempt->delivered = stream.delivered() && !cut.restarts;
   return summary;
 }
 
@@ -322,7 +322,7 @@ absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const
   }
   const std::uint64_t array_bytes = job.element_count * job.element_bytes;
   absl::StatusOr<SegmentSummary> summary = stream.Finish(absl::FromChrono(TimeAwake(array_bytes)));
-  attempt->delivered = stream.delivered();
+  attempt->delivered = stream.delivered() && !cut.restarts;
   return summary;
 }
 

@@ -41,7 +41,9 @@ std::string MessageOf(const grpc::Status& status) {
   std::string message =
       absl::StrReplaceAll(status.error_message(), {{"FD shutdown", "Connection refused or closed"}});
   // A server that rejects a connection, or its handshake, closes it, and does not say why.
-  if (absl::StartsWith(message, "failed to connect") && absl::EndsWith(message, "Socket closed")) {
+  const bool was_closed =
+      absl::EndsWith(message, "Socket closed") || absl::EndsWith(message, "recvmsg:Connection reset by peer");
+  if (was_closed && absl::StartsWith(message, "failed to connect")) {
     absl::StrAppend(&message, " (the server accepted the connection and closed it: it may expect TLS or a ",
                     "client certificate, or have as many connections as it allows)");
   }

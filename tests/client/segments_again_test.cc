@@ -20,7 +20,8 @@ namespace {
 
 const Spec kSumSpec = {.operators = {"sum"}};
 
-// Returns zeros. Its first call fails once it has read a number of chunks, or once it has sent results.
+// Returns the number of the call as the sum of each segment. Its first call fails once it has read a number
+// of chunks, or once it has sent results.
 class FakeSegments final : public v1::SegmentService::Service {
  public:
   int fails_after_chunks = 1;
@@ -30,7 +31,8 @@ class FakeSegments final : public v1::SegmentService::Service {
   grpc::Status ReduceSegments(
       grpc::ServerContext*,
       grpc::ServerReaderWriter<v1::ReduceSegmentsResponse, v1::ReduceSegmentsRequest>* stream) override {
-    const bool fails = started++ == 0;
+    const std::uint64_t call = ++started;
+    const bool fails = call == 1;
     v1::ReduceSegmentsRequest request;
     EXPECT_TRUE(stream->Read(&request) && request.has_header());
     const v1::ReduceSegmentsHeader header = request.header();
@@ -44,7 +46,8 @@ class FakeSegments final : public v1::SegmentService::Service {
     *response.mutable_layout() = LayoutOf(header.spec());
     stream->Write(response);
     response.mutable_results()->set_segment_count(count);
-    response.mutable_results()->set_values(std::string(count * sizeof(std::uint64_t), '\0'));
+    const std::vector<std::uint64_t> values(count, call);
+    response.mutable_results()->set_values(values.data(), count * sizeof(std::uint64_t));
     stream->Write(response);
     if (fails) return Broken();
     response.mutable_summary()->set_segment_count(count);
@@ -82,10 +85,24 @@ TEST_F(SegmentsAgainTest, AndALargerOneOfWhichTheServerHadAPart) {
   EXPECT_EQ(service_.started, 2);
 }
 
-TEST_F(SegmentsAgainTest, NoneIsOfWhichTheCallerHasResults) {
+TEST_F(SegmentsAgainTest, NoneIsOfWhichAVisitorHasResults) {
   service_.sends_results_first = true;
-  EXPECT_TRUE(absl::IsUnavailable(StatusFor(160)));
+  const std::vector<std::uint8_t> values(160, 1);
+  const auto summary =
+      client_.ReduceSegmentsOf(kSumSpec, ElementType::kUint8, std::as_bytes(std::span(values)),
+                               {.length = 16}, [](const SegmentResults&) {});
+  EXPECT_TRUE(absl::IsUnavailable(summary.status())) << summary.status();
   EXPECT_EQ(service_.started, 1);
+}
+
+TEST_F(SegmentsAgainTest, ATableBeginsAnew) {
+  service_.sends_results_first = true;
+  const std::vector<std::uint8_t> values(160, 1);
+  const absl::StatusOr<SegmentTable> table = client_.ReduceSegments(kSumSpec, values, {.length = 16});
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_EQ(table->columns.size(), 1u);
+  EXPECT_EQ(table->columns[0].bits, std::vector<std::uint64_t>(10, 2)) << "those of the second call alone";
+  EXPECT_EQ(service_.started, 2);
 }
 
 // A checksum needs a stream, too.

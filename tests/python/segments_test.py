@@ -205,6 +205,14 @@ def test_lengths_in_a_file_that_became_shorter(client, tmp_path, form):
         client.reduce_segments(x, ["sum"], lengths=lengths)
 
 
+class Masked:
+    """An array of another library, of which some elements do not count."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "mask": numpy.zeros(array.shape, bool)}
+
+
 @pytest.mark.parametrize("given, kind, words", [
     ({}, TypeError, "lengths= or by offsets=.*one of them"),
     ({"lengths": [10], "offsets": [0, 10]}, TypeError, "only one"),
@@ -232,6 +240,8 @@ def test_lengths_in_a_file_that_became_shorter(client, tmp_path, form):
     ({"lengths": numpy.ones(10, "m8[s]")}, TypeError, "lengths must be integers.* timedelta64"),
     ({"lengths": numpy.ones((5, 2), int)}, ValueError, r"one dimension, not the shape \(5, 2\)"),
     ({"lengths": numpy.ma.array([10])}, TypeError, "masked"),
+    ({"lengths": [3, numpy.ma.array(7, mask=True)]}, TypeError, "masked"),
+    ({"lengths": Masked(numpy.array([3, 7]))}, TypeError, "has a mask"),
     ({"lengths": 5}, TypeError, r"not 5: .*reshape\(-1, length\) and axis=1"),
     ({"lengths": numpy.array(10)}, TypeError, "must be an array or a list"),
     ({"lengths": True}, TypeError, "lengths must be integers"),
@@ -399,6 +409,17 @@ def test_errors_of_arrays_on_a_gpu_name_the_segment(client, monkeypatch):
         with pytest.raises(OverflowError, match=f"segment {named}: ") as raised:
             client.reduce_segments(OnGpu(x), operators, lengths=lengths)["sum"]
         assert raised.value.fields == {"operator": "sum", "segment": named}
+
+
+def test_the_first_of_several_segments_without_a_value_is_named(client, monkeypatch):
+    """Also if a later one, which is larger than a part, has no value for any operator."""
+    monkeypatch.setattr(arrays, "PIECE_BYTES", PIECE_ELEMENTS * 8)
+    x = numpy.ones(100, "int64")
+    x[[2, 3]] = x[50:] = 2**62
+    for operators in (["sum"], ["sum", "sum_of_squares"], ["product", "sum"], ["sum", "product", "max"]):
+        for one in (x, OnGpu(x)):
+            with pytest.raises(OverflowError, match="segment 0: "):
+                client.reduce_segments(one, operators, lengths=[5, 45, 50])[operators[0]]
 
 
 def test_arrays_on_a_gpu_without_elements(client):

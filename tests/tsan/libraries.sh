@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the distribution's abseil, Protocol Buffers and gRPC with ThreadSanitizer, from their source
+# Builds Debian's abseil, Protocol Buffers and gRPC with ThreadSanitizer, from their source
 # packages, into FOLDER/prefix. A build of the preset `tsan` that uses them sees their locks and atomics, so
 # that the tests with gRPC can run, too (CONTRIBUTING.md). What these libraries use (OpenSSL, c-ares, RE2,
 # zlib) remains the distribution's.
@@ -23,8 +23,10 @@ apt_options=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$PWD/ap
 apt-get "${apt_options[@]}" update
 for package in abseil protobuf grpc; do
   [[ -d $package ]] && continue
-  apt-get "${apt_options[@]}" source --download-only "$package"
-  dpkg-source --no-check --extract "${package}"_*.dsc "$package"
+  mkdir -p "download/$package"
+  (cd "download/$package" && apt-get "${apt_options[@]}" source --download-only "$package")
+  dpkg-source --no-check --extract "download/$package/${package}"_*.dsc "$package.part"
+  mv "$package.part" "$package"
 done
 
 # -w: what these libraries' code is warned of is not for us to mend.

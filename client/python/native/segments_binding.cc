@@ -48,8 +48,54 @@ SegmentCut CutInto(const Segments& segments, const Place& place) {
     cut.length = std::get<std::uint64_t>(segments);
   }
   if (place.has_value()) cut.results = ResultsReference{StringOf(place->first), place->second};
+  cut.restarts = true;  // see Outcomes::Add
   return cut;
 }
+
+// What has come for each operator. An operator without a result for one segment has none at all, so that only
+// its first failure is kept, and no values: there may be as many failures as segments.
+class Outcomes {
+ public:
+  struct Column {
+    SegmentColumn about;
+    std::size_t op = 0;  // its operator's position
+    std::vector<std::uint64_t> bits;
+  };
+
+  // A visitor (segments.h), which begins anew when it is given no segments.
+  void Add(const SegmentResults& results) {
+    if (results.segment_count == 0) return Begin(results.columns);
+    for (const SegmentFailure& failure : results.failures) {
+      if (!failures_[failure.op].has_value()) failures_[failure.op] = failure;
+    }
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      Column& column = columns_[i];
+      if (failures_[column.op].has_value()) {
+        column.bits = {};
+      } else {
+        const std::span<const std::uint64_t> more = results.Column(i);
+        column.bits.insert(column.bits.end(), more.begin(), more.end());
+      }
+    }
+  }
+
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::optional<SegmentFailure>& failure(std::size_t op) const { return failures_[op]; }
+  std::size_t operators() const { return failures_.size(); }
+
+ private:
+  void Begin(std::span<const SegmentColumn> columns) {
+    columns_.clear();
+    failures_.clear();
+    for (const SegmentColumn& column : columns) {
+      if (columns_.empty() || columns_.back().about.name != column.name) failures_.emplace_back();
+      columns_.push_back({.about = column, .op = failures_.size() - 1, .bits = {}});
+    }
+  }
+
+  std::vector<Column> columns_;
+  std::vector<std::optional<SegmentFailure>> failures_;  // of each operator
+};
 
 absl::StatusOr<SegmentSummary> ReduceLayout(Client& client, const Task& task, const Layout& layout,
                                             const SegmentCut& cut, const SegmentVisitor& visitor,
@@ -88,33 +134,34 @@ std::vector<std::string> ColumnKinds(const Task& task) {
 }
 
 // (segment, error parts) of the first segment without a result for this operator; None if there is none.
-nb::object FirstFailure(const SegmentTable& table, std::size_t op) {
-  const auto first = std::ranges::find(table.failures, op, &SegmentFailure::op);
-  if (first == table.failures.end()) return nb::none();
-  const std::vector<SegmentColumn> columns(table.columns.begin(), table.columns.end());
+nb::object FailureOf(const Outcomes& outcomes, std::size_t op) {
+  if (!outcomes.failure(op).has_value()) return nb::none();
+  std::vector<SegmentColumn> columns;
+  for (const Outcomes::Column& column : outcomes.columns()) columns.push_back(column.about);
   const std::vector<std::uint64_t> row(columns.size());
-  const SegmentFailure failure = {0, op, first->reason};
+  const SegmentFailure failure = {0, op, outcomes.failure(op)->reason};
   const SegmentResults results = {
       .segment_count = 1, .columns = columns, .values = row, .failures = {&failure, 1}};
-  return nb::make_tuple(first->segment, ErrorParts(results.Row(0)[op].status));
+  return nb::make_tuple(outcomes.failure(op)->segment, ErrorParts(results.Row(0)[op].status));
 }
 
 // (outcomes, element count, device, seconds): see _native.pyi.
-nb::tuple AnswerOf(const SegmentTable& table) {
-  nb::list outcomes;
-  for (auto column = table.columns.begin(); column != table.columns.end();) {
-    const std::string& name = column->name;
-    const nb::object failure = FirstFailure(table, outcomes.size());
+nb::tuple AnswerOf(const Outcomes& outcomes, const SegmentSummary& summary) {
+  nb::list answers;
+  auto column = outcomes.columns().begin();
+  for (std::size_t op = 0; op < outcomes.operators(); ++op) {
+    const std::string& name = column->about.name;
+    const nb::object failure = FailureOf(outcomes, op);
     nb::list columns;
-    for (; column != table.columns.end() && column->name == name; ++column) {
+    for (; column != outcomes.columns().end() && column->op == op; ++column) {
       if (!failure.is_none()) continue;
-      columns.append(nb::make_tuple(
-          NameOf(column->kind), nb::bytes(column->bits.data(), column->bits.size() * sizeof(std::uint64_t))));
+      columns.append(
+          nb::make_tuple(NameOf(column->about.kind),
+                         nb::bytes(column->bits.data(), column->bits.size() * sizeof(std::uint64_t))));
     }
-    outcomes.append(nb::make_tuple(name, columns, failure));
+    answers.append(nb::make_tuple(name, columns, failure));
   }
-  const SegmentSummary& summary = table.summary;
-  return nb::make_tuple(outcomes, summary.element_count, summary.device, TimingsTuple(summary.timings));
+  return nb::make_tuple(answers, summary.element_count, summary.device, TimingsTuple(summary.timings));
 }
 
 nb::tuple ReduceSegments(Client& client, const View& view, const std::vector<std::size_t>& order,
@@ -126,11 +173,11 @@ nb::tuple ReduceSegments(Client& client, const View& view, const std::vector<std
   const CallOptions options = OptionsOf(settings, stop, watch);
   const SegmentCut cut = CutInto(segments, place);
   const Layout layout = view.layout().Permuted(order);
-  return AnswerOf(Call(watch, [&] {
-    return Client::CollectSegments([&](const SegmentVisitor& visitor) {
-      return ReduceLayout(client, task, layout, cut, visitor, options);
-    });
-  }));
+  Outcomes outcomes;
+  const auto visitor = [&outcomes](const SegmentResults& results) { outcomes.Add(results); };
+  const SegmentSummary summary =
+      Call(watch, [&] { return ReduceLayout(client, task, layout, cut, visitor, options); });
+  return AnswerOf(outcomes, summary);
 }
 
 nb::tuple ReduceSegmentsReference(Client& client, const nb::bytes& token, std::uint64_t byte_offset,
@@ -141,11 +188,12 @@ nb::tuple ReduceSegmentsReference(Client& client, const nb::bytes& token, std::u
   const CallOptions options = OptionsOf(settings, stop, watch);
   const SegmentCut cut = CutInto(segments, place);
   const ArrayReference reference = {StringOf(token), byte_offset, scalar_count};
-  return AnswerOf(Call(watch, [&] {
-    return Client::CollectSegments([&](const SegmentVisitor& visitor) {
-      return client.ReduceSegmentsReference(task.spec, task.type, reference, cut, visitor, options);
-    });
-  }));
+  Outcomes outcomes;
+  const auto visitor = [&outcomes](const SegmentResults& results) { outcomes.Add(results); };
+  const SegmentSummary summary = Call(watch, [&] {
+    return client.ReduceSegmentsReference(task.spec, task.type, reference, cut, visitor, options);
+  });
+  return AnswerOf(outcomes, summary);
 }
 
 }  // namespace

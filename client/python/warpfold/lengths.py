@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from warpfold.arrays import Elements
 from warpfold.cuts import Cut
 from warpfold.mapped import home_of
-from warpfold.masks import refuse_masked
+from warpfold.masks import refuse_mask_of, refuse_masked, refuse_masks_in
 from warpfold.options import whole
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def _integers(name: str, values: Any, count: int) -> Integers:
     import numpy
 
     refuse_masked(values)
+    refuse_mask_of(values, getattr(values, "__array_interface__", None))
     if isinstance(values, (list, tuple)):
         return _of_list(name, values, count)
     array = numpy.asarray(values)
@@ -67,6 +68,7 @@ def _of_list(name: str, values: list[Any] | tuple[Any, ...], count: int) -> Inte
     import numpy
 
     if not {int}.issuperset(map(type, values)):
+        refuse_masks_in(values)
         values = [whole(f"{name}[{at}]", one) for at, one in enumerate(values)]
     try:
         return numpy.asarray(values, "int64")

@@ -62,7 +62,7 @@ WITH_FIELDS: dict[str, type[MinMax] | type[Description]] = {"minmax": MinMax, "d
 
 class Subarray(NamedTuple):
     """The largest sum of a contiguous part, which is array[begin:end]; if the sum is NaN, there is no part,
-    and both are None, or -1 in the arrays that `reduce` returns along axes and for segments."""
+    and both are None, or -1 where results are arrays: along axes, for segments, and with keepdims."""
 
     sum: Any
     begin: Any

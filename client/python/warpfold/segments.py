@@ -32,7 +32,7 @@ def run_segments(call: Call, cut: Cut, client: _native.Client, stop: Stop | None
         value nor an error.
     """
     if not isinstance(cut.lengths, int):
-        place = None  # there is one segment, whose results are repeated
+        place = None  # along axes there is one segment then, whose results are repeated
     if call.progress is None:
         result = _ask(call, cut, client, None, stop, place)
     else:

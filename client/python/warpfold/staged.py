@@ -25,6 +25,7 @@ from warpfold.stops import Stop
 if TYPE_CHECKING:
     from warpfold.cuts import Lengths
 
+
 @dataclass(slots=True)
 class _Part:
     pieces: Iterator[Elements]  # one that has whole segments, or those that make up one segment
@@ -49,7 +50,7 @@ def ask_part_by_part(call: Call, cut: Cut, client: _native.Client, progress: Cal
         if part.is_one:
             of_part = Elements(elements.type, elements.dtype, elements.way, pieces=part.pieces)
             to_ask = Call(of_part, call.task, call.settings, progress and tell)
-            results.append(_ask_for_one(to_ask, segments, cut, client, stop))
+            results.append(_ask_for_one(to_ask, segments, cut, client, stop, results))
             segments += 1
         else:
             piece = next(part.pieces)
@@ -63,14 +64,17 @@ def ask_part_by_part(call: Call, cut: Cut, client: _native.Client, progress: Cal
     return _joined(results, elements, time.monotonic() - begin_s)
 
 
-def _ask_for_one(call: Call, segment: int, cut: Cut, client: _native.Client, stop: Stop | None) -> Result:
-    """The Result of all pieces together, as if it were one of several segments."""
+def _ask_for_one(call: Call, segment: int, cut: Cut, client: _native.Client, stop: Stop | None,
+                 before: list[Result]) -> Result:
+    """The Result of all pieces together, as if it were one of several segments, after those of `before`."""
     try:
         result = result_of(run(call, client, stop), call.elements)
     except (InvalidArgumentError, OutOfRangeError) as error:
         if error.reason not in ("EMPTY_ARRAY", "OVERFLOW"):
             raise
-        raise error_of_segment(segment, error, cut) from None
+        # No operator has a value: what is raised is the first error of the first one.
+        earlier = [one.outcomes[error.fields["operator"]].error for one in before]
+        raise next(filter(None, earlier), error_of_segment(segment, error, cut)) from None
     for name, outcome in result.outcomes.items():
         result.outcomes[name] = changed(outcome, lambda one: in_shape(one, (1,))) if outcome.error is None \
             else Outcome(None, error=error_of_segment(segment, outcome.error, cut))

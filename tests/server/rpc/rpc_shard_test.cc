@@ -57,7 +57,7 @@ class RpcShardTest : public testing::Test {
     shard_->Start();
   }
   ~RpcShardTest() override {
-    shard_->StopAccepting();
+    shard_->PostAndWait([this] { shard_->StopAccepting(); });
     grpc_->Shutdown();
     shard_->Join();
   }
