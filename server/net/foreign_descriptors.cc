@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "server/net/system_calls.h"
 #include "server/net/unix_socket.h"
 
 namespace warpfold::server {
@@ -165,7 +165,7 @@ class Closer {
       setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     }
     // Not close, which leads here for some sockets (server/net/watched_sockets.cc).
-    syscall(SYS_close, left.descriptor.Release());
+    SystemClose(left.descriptor.Release());
   }
 
   std::mutex mutex_;
@@ -211,7 +211,7 @@ void CloseConnectionElsewhere(FileDescriptor connection, uid_t owner, std::share
 
 void CloseSocket(FileDescriptor socket) {
   if (!MayBringDescriptors(socket.get())) {
-    syscall(SYS_close, socket.Release());  // not close, which may have led here
+    SystemClose(socket.Release());  // not close, which may have led here
     return;
   }
   const uid_t owner = PeerUser(socket.get()).value_or(kNobody);

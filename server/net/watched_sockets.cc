@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "server/net/foreign_descriptors.h"
+#include "server/net/system_calls.h"
 #include "server/net/watched_connection.h"
 
 namespace warpfold::server {
@@ -85,7 +86,7 @@ void Drop(int descriptor, std::size_t bytes) {
 ssize_t ReadButDescriptors(int descriptor, msghdr* message, bool* brings_descriptors) {
   message->msg_control = nullptr;
   message->msg_controllen = 0;
-  const ssize_t size = syscall(SYS_recvmsg, descriptor, message, MSG_PEEK);
+  const ssize_t size = SystemReceive(descriptor, message, MSG_PEEK);
   if (size < 0) return size;
   *brings_descriptors = (message->msg_flags & MSG_CTRUNC) != 0;
   if (!*brings_descriptors) Drop(descriptor, static_cast<std::size_t>(size));
@@ -110,7 +111,7 @@ extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
   // The descriptor may by now belong to a socket that does not carry HTTP/2.
   const ssize_t size = connection != nullptr && connection->may_bring_descriptors() && connection->IsStill()
                            ? ReadButDescriptors(descriptor, message, &brings_descriptors)
-                           : syscall(SYS_recvmsg, descriptor, message, flags);
+                           : SystemReceive(descriptor, message, flags);
   if (size < 0 || connection == nullptr) return size;
   const char* const complaint =
       brings_descriptors ? "descriptors" : InParts(*message, static_cast<std::size_t>(size), [=](auto bytes) {
@@ -127,7 +128,7 @@ extern "C" ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
   const Watched* const at = WatchedAt(descriptor);
   const bool is_plain = at != nullptr && at->is_plain;
   if (is_plain) at->connection->ServerSpeaks();
-  const ssize_t size = syscall(SYS_sendmsg, descriptor, message, flags);
+  const ssize_t size = SystemSend(descriptor, message, flags);
   if (at == nullptr || size <= 0) return size;
   if (is_plain) {
     InParts(*message, static_cast<std::size_t>(size), [=](auto bytes) -> const char* {
@@ -145,7 +146,7 @@ extern "C" int close(int descriptor) {
   const bool is_watched = at != nullptr && at->connection->IsStill();
   if (is_watched) at->connection->CountLeftCalls();
   if (!is_watched || !at->connection->may_bring_descriptors()) {
-    return static_cast<int>(syscall(SYS_close, descriptor));
+    return SystemClose(descriptor);
   }
   CloseSocket(FileDescriptor(descriptor));
   return 0;

@@ -34,13 +34,13 @@ def cut_along(names: tuple[str, ...], elements: Elements, axis: Axes, keepdims: 
     order = [*(at for at in range(len(shape)) if at not in axes), *axes]
     cut = Cut(length, shape_along(shape, axes, keepdims), _order_in_view(order, elements),
               order == list(range(len(shape))))
-    if count == 0:
-        cut.lengths = 1  # without segments any length will do, and the server has an upper limit
-    if length == 0:
+    if length == 0 and count == 0:
+        cut.lengths, cut.errors = numpy.zeros(0, "uint64"), _errors_of_nothing(names)
+    elif length == 0:
         # Segments without elements all have the same results: the server reduces one of them.
-        cut.lengths, cut.repeats = numpy.zeros(min(count, 1), "uint64"), max(count, 1)
-        if count == 0:
-            cut.errors = _errors_of_nothing(names)
+        cut.lengths, cut.repeats = numpy.zeros(1, "uint64"), count
+    elif count == 0:
+        cut.lengths = 1  # without segments any length will do, and the server has an upper limit
     return cut
 
 

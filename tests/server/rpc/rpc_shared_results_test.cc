@@ -256,9 +256,10 @@ TEST_F(SharedResultsTest, MemoryThatIsGivenBackDuringACall) {
   ASSERT_TRUE(array.ok());
   backend_.behaviour.SetBlocked(true);
   absl::StatusOr<SegmentSummary> summary;
+  const ResultsReference place = {memory_->token()};
   std::thread call([&] {
     summary = client_.ReduceSegmentsReference(kSpec, ElementType::kInt32, array->whole(),
-                                              {.length = 10, .results = ResultsReference{memory_->token()}},
+                                              {.length = 10, .results = place},
                                               [](const warpfold::SegmentResults&) {});
   });
   Await([&] { return backend_.behaviour.working() > 0; });
