@@ -184,17 +184,17 @@ absl::StatusOr<const OperatorEntry*> FindEntry(const ReductionSpec& spec, absl::
 }  // namespace
 
 absl::StatusOr<ReductionPlan> ReductionPlan::Create(const ReductionSpec& asked_for) {
-  ReductionSpec spec = asked_for;
+  auto contents = std::make_shared<Contents>();
+  contents->spec = asked_for;
   // Integers have no NaN to ignore: their states are the same with both policies, and merge.
-  if (LargestOf(spec.element_type) > 0) spec.ignore_nan = false;
+  if (LargestOf(asked_for.element_type) > 0) contents->spec.ignore_nan = false;
+  const ReductionSpec& spec = contents->spec;
   if (spec.operators.empty() || spec.operators.size() > kMaxOperators) {
     return BadHeader("operators", absl::StrCat("must name 1 to ", kMaxOperators),
                      absl::StrCat(kMaxOperators));
   }
   if (absl::Status status = CheckShape(spec.shape); !status.ok()) return status;
 
-  auto contents = std::make_shared<Contents>();
-  contents->spec = spec;
   contents->element_bytes = spec.shape.entries() * ElementTypeBytes(spec.element_type);
   contents->leaf_elements = LeafElements(contents->element_bytes);
   for (std::size_t i = 0; i < spec.operators.size(); ++i) {
