@@ -3,7 +3,6 @@
 #include "server/net/watched_connection.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,14 +17,6 @@ namespace warpfold::server {
 namespace {
 
 std::atomic<std::uint64_t> floods_closed = 0;
-
-// Identifies the socket that a descriptor stands for. Inode numbers are unique within a device only: another
-// file, on the same descriptor later, may have the same one.
-WatchedConnection::Identity IdentityOf(int descriptor) {
-  struct stat info = {};
-  if (fstat(descriptor, &info) != 0) return {};
-  return {info.st_dev, info.st_ino};
-}
 
 // The connections of all peers, until the process ends.
 AllPeersAllowances& OfPeers() {
@@ -42,11 +33,8 @@ void Complain(int descriptor, const char* complaint) {
 
 WatchedConnection::WatchedConnection(int descriptor)
     : descriptor_(descriptor),
-      identity_(IdentityOf(descriptor)),
       may_bring_descriptors_(MayBringDescriptors(descriptor)),
       of_peer_(OfPeers().Of(PeerOf(descriptor), std::chrono::steady_clock::now())) {}
-
-bool WatchedConnection::IsStill() const { return IdentityOf(descriptor_) == identity_; }
 
 const char* WatchedConnection::TakeReceived(std::span<const std::byte> bytes) {
   const auto now = std::chrono::steady_clock::now();
@@ -67,7 +55,9 @@ const char* WatchedConnection::TakeReceived(std::span<const std::byte> bytes) {
 
 // When gRPC closes the descriptor, the client gets a reset: after a plain end, a client that writes against a
 // full window would wait for a minute, and the system would keep the connection.
-void WatchedConnection::Cut(const char* complaint) const {
+void WatchedConnection::Cut(const char* complaint) {
+  const std::lock_guard lock(mutex_);
+  if (is_over_) return;
   Complain(descriptor_, complaint);
   ++floods_closed;
   const linger no_farewell = {.l_onoff = 1, .l_linger = 0};
@@ -75,8 +65,11 @@ void WatchedConnection::Cut(const char* complaint) const {
   shutdown(descriptor_, SHUT_RDWR);
 }
 
-void WatchedConnection::CountLeftCalls() {
-  if (std::exchange(is_over_, true)) return;
+void WatchedConnection::End() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_over_, true)) return;
+  }
   const std::uint64_t over = ended_ + frames_.resets();
   const std::uint64_t left = frames_.calls() - std::min(frames_.calls(), over);
   if (left > 0) of_peer_->SpendResets(static_cast<double>(left), std::chrono::steady_clock::now());

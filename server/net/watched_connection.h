@@ -5,15 +5,13 @@
 // plaintext those of the socket (watched_sockets.h), otherwise those that TLS has decrypted (watched_tls.h).
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "server/net/frame_heads.h"
 #include "server/net/frame_watch.h"
@@ -24,16 +22,10 @@ namespace warpfold::server {
 // Threads: one at a time reads, and one at a time writes. The last reader closes the connection.
 class WatchedConnection {
  public:
-  // Of a socket: its device and its inode number.
-  using Identity = std::pair<dev_t, ino_t>;
-
   // For a socket from which nobody has read yet.
   explicit WatchedConnection(int descriptor);
 
-  int descriptor() const { return descriptor_; }
   bool may_bring_descriptors() const { return may_bring_descriptors_; }
-  // Whether the descriptor is still this connection's.
-  bool IsStill() const;
 
   // Takes bytes that the client has sent. Returns null, or what is wrong with them: then the connection
   // should be closed.
@@ -46,22 +38,22 @@ class WatchedConnection {
   // Call this when the system has accepted what TakeSent was given.
   void ConfirmSent() { ended_ = ends_.count(); }
 
-  // Logs what the client sends, and ends the connection at once.
-  void Cut(const char* complaint) const;
+  // Logs what the client sends, and resets the connection at once. Does nothing after End. Threads: any.
+  void Cut(const char* complaint);
 
-  // Call this when the connection is closed: calls that are in progress count as cancelled.
-  void CountLeftCalls();
+  // Call this before the descriptor is closed: calls that are in progress count as cancelled.
+  void End();
 
  private:
   const int descriptor_;
-  const Identity identity_;
   const bool may_bring_descriptors_;
   const std::shared_ptr<PeerAllowances> of_peer_;
   std::atomic<bool> server_speaks_ = false;
   FrameWatch frames_;
   CallEnds ends_;
   std::uint64_t ended_ = 0;  // calls whose end the client was told
-  bool is_over_ = false;
+  std::mutex mutex_;         // Cut uses the descriptor only before End, and End waits for it
+  bool is_over_ = false;     // guarded by mutex_
 };
 
 // Whether the peer, as PeerOf names it, may connect: not while its connections have cancelled more calls than

@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t kMaxWatched = 65'536;
 
-// No thread reads from a connection when its descriptor is given to the next one, since gRPC has then closed
-// it.
+// A connection from the call that watches it until its descriptor is closed, which gRPC does when no thread
+// uses it any more.
 struct Watched {
   std::shared_ptr<WatchedConnection> connection;
   bool is_plain = true;
@@ -35,8 +35,7 @@ bool HasPlace(int descriptor) {
   return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMaxWatched;
 }
 
-// Null if the descriptor is not watched. Otherwise it was once a watched connection, and IsStill says whether
-// it is one now.
+// Null if the descriptor is not watched.
 Watched* WatchedAt(int descriptor) {
   return HasPlace(descriptor) ? watched[descriptor].load(std::memory_order_acquire) : nullptr;
 }
@@ -49,11 +48,15 @@ WatchedConnection* PlainAt(int descriptor) {
 
 std::shared_ptr<WatchedConnection> Watch(int descriptor, bool is_plain) {
   if (!HasPlace(descriptor)) return nullptr;
-  auto entry = std::make_unique<Watched>(
-      Watched{.connection = std::make_shared<WatchedConnection>(descriptor), .is_plain = is_plain});
-  std::shared_ptr<WatchedConnection> connection = entry->connection;
-  delete watched[descriptor].exchange(entry.release());
+  auto connection = std::make_shared<WatchedConnection>(descriptor);
+  delete watched[descriptor].exchange(new Watched{.connection = connection, .is_plain = is_plain});
   return connection;
+}
+
+// Null if the descriptor is not watched. Now it is not.
+std::unique_ptr<Watched> Unwatch(int descriptor) {
+  if (WatchedAt(descriptor) == nullptr) return nullptr;
+  return std::unique_ptr<Watched>(watched[descriptor].exchange(nullptr));
 }
 
 // Passes the first `size` bytes of `message` to `take`, part by part, until that returns a complaint.
@@ -108,8 +111,7 @@ extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
   WatchedConnection* const connection = flags == 0 ? PlainAt(descriptor) : nullptr;
   bool brings_descriptors = false;
-  // The descriptor may by now belong to a socket that does not carry HTTP/2.
-  const ssize_t size = connection != nullptr && connection->may_bring_descriptors() && connection->IsStill()
+  const ssize_t size = connection != nullptr && connection->may_bring_descriptors()
                            ? ReadButDescriptors(descriptor, message, &brings_descriptors)
                            : SystemReceive(descriptor, message, flags);
   if (size < 0 || connection == nullptr) return size;
@@ -117,7 +119,7 @@ extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
       brings_descriptors ? "descriptors" : InParts(*message, static_cast<std::size_t>(size), [=](auto bytes) {
         return connection->TakeReceived(bytes);
       });
-  if (complaint == nullptr || !connection->IsStill()) return size;
+  if (complaint == nullptr) return size;
   connection->Cut(complaint);
   errno = ECONNRESET;
   return -1;
@@ -142,12 +144,10 @@ extern "C" ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
 
 extern "C" int close(int descriptor) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
-  const Watched* const at = WatchedAt(descriptor);
-  const bool is_watched = at != nullptr && at->connection->IsStill();
-  if (is_watched) at->connection->CountLeftCalls();
-  if (!is_watched || !at->connection->may_bring_descriptors()) {
-    return SystemClose(descriptor);
-  }
+  const std::unique_ptr<Watched> ended = Unwatch(descriptor);
+  if (ended == nullptr) return SystemClose(descriptor);
+  ended->connection->End();
+  if (!ended->connection->may_bring_descriptors()) return SystemClose(descriptor);
   CloseSocket(FileDescriptor(descriptor));
   return 0;
 }

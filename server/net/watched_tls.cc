@@ -115,7 +115,7 @@ extern "C" int ReadDecrypted(SSL* ssl, void* data, int most) {
   bool reads = has_read();
   if (tls == nullptr) return reads ? static_cast<int>(size) : -1;
   if (reads && tls->complaint == nullptr) tls->complaint = tls->connection->TakeReceived(Bytes(data, size));
-  if (tls->complaint == nullptr || !tls->connection->IsStill()) return reads ? static_cast<int>(size) : -1;
+  if (tls->complaint == nullptr) return reads ? static_cast<int>(size) : -1;
   if (!is_cut) tls->connection->Cut(tls->complaint);
   // For gRPC it then looks as if nothing more had come on the connection, and it finds the end at the socket:
   // otherwise it would log a TLS error.

@@ -2,17 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/net/watched_connection.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
 
 #include "server/net/connections.h"
 #include "server/net/file_descriptor.h"
@@ -20,24 +26,11 @@
 #include "server/net/peer_allowances.h"
 #include "server/net/watched_sockets.h"
 
-namespace {
-
-// The descriptor to whose file the file system has given this inode number.
-int renumbered = -1;
-ino_t inode_of_renumbered = 0;
-
-}  // namespace
-
-extern "C" int fstat(int descriptor, struct stat* info) noexcept {
-  const long result = syscall(SYS_fstat, descriptor, info);
-  if (result == 0 && descriptor == renumbered) info->st_ino = inode_of_renumbered;
-  return static_cast<int>(result);
-}
-
 namespace warpfold::server {
 namespace {
 
 constexpr int kCalls = 64;  // of a connection
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 std::string Frame(int type, int flags, int stream, const std::string& payload = "") {
   std::string frame(9, '\0');
@@ -46,6 +39,21 @@ std::string Frame(int type, int flags, int stream, const std::string& payload = 
   frame[4] = static_cast<char>(flags);
   frame[8] = static_cast<char>(stream);
   return frame + payload;
+}
+
+// What no client may send: it acknowledges the server's settings before the server has sent any.
+std::string Offence() { return std::string(kPreface) + Frame(kSettings, kAck, 0); }
+
+// What gRPC would read from the socket, or the name of the error that it would get.
+std::string Receive(int descriptor) {
+  std::string bytes(64, '\0');
+  iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  const ssize_t size = recvmsg(descriptor, &message, 0);
+  if (size < 0) return strerrorname_np(errno);
+  return bytes.substr(0, static_cast<std::size_t>(size));
 }
 
 // Calls of a client that begins calls and leaves, over connections of one peer.
@@ -60,7 +68,7 @@ class WatchedConnectionTest : public testing::Test {
 
   void Begin(WatchedConnection& connection) {
     connection.ServerSpeaks();
-    std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, kAck, 0);
+    std::string bytes = std::string(kPreface) + Frame(kSettings, kAck, 0);
     for (int call = 0; call < kCalls; ++call) bytes += Frame(kHeaders, 4, 2 * call + 1, "\x82");
     EXPECT_EQ(connection.TakeReceived(std::as_bytes(std::span(bytes))), nullptr);
   }
@@ -68,6 +76,22 @@ class WatchedConnectionTest : public testing::Test {
     std::string bytes;
     for (int call = 0; call < kCalls; ++call) bytes += Frame(kHeaders, kEndStream | 4, 2 * call + 1, "\x82");
     connection.TakeSent(std::as_bytes(std::span(bytes)));
+  }
+  // Closes the socket. Its descriptor is then that of one end of another pair, and other_end_ is that pair's.
+  void ReplaceSocket() {
+    const int number = socket_.get();
+    FileDescriptor before = std::move(other_end_);
+    std::array<int, 2> sockets = {};
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets.data()), 0);
+    socket_ = FileDescriptor();
+    while (fcntl(number, F_GETFD) != -1) std::this_thread::yield();  // another thread may be closing it
+    ASSERT_EQ(dup2(sockets[0], number), number);
+    ASSERT_EQ(close(sockets[0]), 0);
+    socket_ = FileDescriptor(number);
+    other_end_ = FileDescriptor(sockets[1]);
+  }
+  void Send(const std::string& bytes) {
+    ASSERT_EQ(send(other_end_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
   bool MayConnect() const { return server::MayConnect(PeerOf(socket_.get())); }
 
@@ -83,7 +107,7 @@ TEST_F(WatchedConnectionTest, CallsCountAsLeftUnlessTheirClientWasToldOfTheirEnd
     Begin(told);
     End(told);
     told.ConfirmSent();
-    told.CountLeftCalls();
+    told.End();
   }
   EXPECT_TRUE(MayConnect());
   // TLS has encrypted the data, but the system has not taken it.
@@ -91,37 +115,36 @@ TEST_F(WatchedConnectionTest, CallsCountAsLeftUnlessTheirClientWasToldOfTheirEnd
     WatchedConnection left(socket_.get());
     Begin(left);
     End(left);
-    left.CountLeftCalls();
-    left.CountLeftCalls();  // once
+    left.End();
+    left.End();  // counts once
   }
   EXPECT_FALSE(MayConnect());
 }
 
-TEST_F(WatchedConnectionTest, ASocketIsThatOfItsConnectionUntilItIsClosed) {
-  const int number = socket_.get();
-  const WatchedConnection connection(number);
-  EXPECT_TRUE(connection.IsStill());
-  socket_ = FileDescriptor();
-  EXPECT_FALSE(connection.IsStill());
+TEST_F(WatchedConnectionTest, WhatIsWatchedIsCutForWhatItsClientSends) {
+  WatchSocket(socket_.get());
+  Send(Offence());
+  EXPECT_EQ(Receive(socket_.get()), "ECONNRESET");
 }
 
-// A file of another device may have the number of a socket that was closed, on the same descriptor. Its end
-// is not the connection's, and it is no socket.
-TEST_F(WatchedConnectionTest, AFileWithTheNumberOfASocketIsNotTheConnection) {
+// Another socket has the number at once, for example one of the page's clients, which are not watched.
+TEST_F(WatchedConnectionTest, WhatIsClosedIsNoLongerWatched) {
   const int number = socket_.get();
-  struct stat info = {};
-  ASSERT_EQ(fstat(number, &info), 0);
-  const WatchedConnection connection(number);
-  WatchSocket(number);  // by close, too
-  ASSERT_EQ(syscall(SYS_close, socket_.Release()), 0);
-  const FileDescriptor file(memfd_create("file", MFD_CLOEXEC));
-  ASSERT_EQ(dup2(file.get(), number), number);
-  renumbered = number;
-  inode_of_renumbered = info.st_ino;
-  EXPECT_FALSE(connection.IsStill());
-  EXPECT_EQ(close(number), 0);
-  EXPECT_EQ(fstat(number, &info), -1);
-  renumbered = -1;
+  WatchSocket(number);
+  ReplaceSocket();
+  ASSERT_EQ(socket_.get(), number);
+  Send(Offence());
+  EXPECT_EQ(Receive(number), Offence());
+}
+
+TEST_F(WatchedConnectionTest, AConnectionThatHasEndedDoesNotCutWhoeverHasItsDescriptor) {
+  const int number = socket_.get();
+  const std::shared_ptr<WatchedConnection> connection = WatchEncryptedSocket(number);
+  ReplaceSocket();
+  ASSERT_EQ(socket_.get(), number);
+  connection->Cut("what nobody should");
+  Send(Offence());
+  EXPECT_EQ(Receive(number), Offence());
 }
 
 // CloseSocket is for sockets only, but closes whatever it is given.
