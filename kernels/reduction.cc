@@ -187,7 +187,7 @@ absl::StatusOr<ReductionPlan> ReductionPlan::Create(const ReductionSpec& asked_f
   auto contents = std::make_shared<Contents>();
   contents->spec = asked_for;
   // Integers have no NaN to ignore: their states are the same with both policies, and merge.
-  if (LargestOf(asked_for.element_type) > 0) contents->spec.ignore_nan = false;
+  if (!IsFloat(asked_for.element_type)) contents->spec.ignore_nan = false;
   const ReductionSpec& spec = contents->spec;
   if (spec.operators.empty() || spec.operators.size() > kMaxOperators) {
     return BadHeader("operators", absl::StrCat("must name 1 to ", kMaxOperators),

@@ -45,6 +45,10 @@ inline constexpr ElementTypeFacts kElementTypes[kElementTypeCount] = {
 
 constexpr const char* ElementTypeName(ElementType type) { return kElementTypes[IndexOf(type)].name; }
 constexpr std::size_t ElementTypeBytes(ElementType type) { return kElementTypes[IndexOf(type)].bytes; }
+constexpr bool IsFloat(ElementType type) {
+  using enum ElementType;
+  return type == kFloat16 || type == kBfloat16 || type == kFloat32 || type == kFloat64;
+}
 constexpr std::optional<ElementType> ElementTypeByName(std::string_view name) {
   for (int i = 0; i < kElementTypeCount; ++i) {
     if (name == kElementTypes[i].name) return ElementTypeAt(i);

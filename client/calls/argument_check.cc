@@ -2,25 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/calls/argument_check.h"
 
-#include <algorithm>
 #include <bit>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/calls/chunk_stream.h"
 #include "client/connections/status.h"
+#include "proto/text.h"
 
 namespace warpfold {
 namespace {
 
-// The server's log accepts no longer texts.
-constexpr std::size_t kMaxTextBytes = 128;
-
 // Texts that are not UTF-8 would fail only when they become a message, and without the field's name.
 absl::Status CheckText(absl::string_view field, const std::string& text) {
-  if (text.size() <= kMaxTextBytes && std::all_of(text.begin(), text.end(), absl::ascii_isprint)) {
-    return absl::OkStatus();
-  }
+  if (IsText(text, kMaxTextBytes)) return absl::OkStatus();
   return BadHeader(absl::StrCat(field, " must be at most ", kMaxTextBytes, " printable ASCII characters"),
                    field);
 }

@@ -14,6 +14,7 @@
 #include "client/connections/target_names.h"
 #include "proto/metadata.h"
 #include "proto/shared/steady_time.h"
+#include "proto/text.h"
 
 namespace warpfold {
 namespace {
@@ -68,18 +69,11 @@ bool IsTraceparent(absl::string_view text) {
   return true;
 }
 
-// The standard asks everybody to pass on this much; a longer tracestate may be dropped.
-constexpr std::size_t kMaxTracestateBytes = 512;
-
-bool IsTracestate(absl::string_view text) {
-  return !text.empty() && text.size() <= kMaxTracestateBytes &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });
-}
-
 void AddTrace(const Interrupts& call, grpc::ClientContext& context) {
   if (!IsTraceparent(call.traceparent)) return;
   context.AddMetadata("traceparent", call.traceparent);
-  if (IsTracestate(call.tracestate)) context.AddMetadata("tracestate", call.tracestate);
+  if (call.tracestate.empty() || !IsText(call.tracestate, kMaxTracestateBytes)) return;
+  context.AddMetadata("tracestate", call.tracestate);
 }
 
 }  // namespace

@@ -65,11 +65,6 @@ std::optional<TraceContext> ParseTraceparent(absl::string_view text) {
                       .state = ""};
 }
 
-bool IsTracestate(absl::string_view text) {
-  return text.size() <= kMaxTracestateBytes &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });
-}
-
 std::string ToTraceresponse(const TraceContext& context) {
   return absl::StrCat("00-", context.trace_id, "-", context.span_id, "-", context.flags);
 }

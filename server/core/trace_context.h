@@ -22,14 +22,9 @@ struct TraceContext {
   std::string state;           // the caller's tracestate; "" if there is none
 };
 
-inline constexpr std::size_t kMaxTracestateBytes = 512;
-
 // Gives the call its own random span. Nothing for a text that the standard says to ignore: one with an
 // invalid version, with an id of zeros, or in another form.
 std::optional<TraceContext> ParseTraceparent(absl::string_view text);
-
-// Whether a call may have it: at most kMaxTracestateBytes of printable ASCII. Its members are not checked.
-bool IsTracestate(absl::string_view text);
 
 // The header of the same form that tells the caller the span of this call.
 std::string ToTraceresponse(const TraceContext& context);

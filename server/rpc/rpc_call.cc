@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/metadata.h"
+#include "proto/text.h"
 #include "server/core/trace_context.h"
 #include "server/rpc/caller_identity.h"
 #include "server/rpc/status_translation.h"
@@ -64,12 +65,12 @@ std::string TracestateOf(const grpc::ServerContextBase& context) {
 }
 
 // The call's place in the caller's trace, if it has one. The standard says that the state is ignored without
-// it, and that a traceparent that comes twice counts as none.
+// it, and that a traceparent that comes twice counts as none. The members of the state are not checked.
 std::optional<TraceContext> TraceOf(const grpc::ServerContextBase& context) {
   std::optional<TraceContext> trace =
       ParseTraceparent(HeaderOf(context, "traceparent", kMaxTraceparentBytes));
   std::string state = TracestateOf(context);
-  if (trace.has_value() && IsTracestate(state)) trace->state = std::move(state);
+  if (trace.has_value() && IsText(state, kMaxTracestateBytes)) trace->state = std::move(state);
   return trace;
 }
 

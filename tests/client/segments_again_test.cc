@@ -51,7 +51,8 @@ class FakeSegments final : public v1::SegmentService::Service {
     stream->Write(response);
     if (fails) return Broken();
     response.mutable_summary()->set_segment_count(count);
-    response.mutable_summary()->set_element_count(header.expected_element_count());
+    response.mutable_summary()->set_element_count(header.has_reference() ? header.reference().element_count()
+                                                                         : header.expected_element_count());
     stream->Write(response);
     return grpc::Status::OK;
   }
@@ -103,6 +104,22 @@ TEST_F(SegmentsAgainTest, ATableBeginsAnew) {
   ASSERT_EQ(table->columns.size(), 1u);
   EXPECT_EQ(table->columns[0].bits, std::vector<std::uint64_t>(10, 2)) << "those of the second call alone";
   EXPECT_EQ(service_.started, 2);
+}
+
+// For example with a kept array, if only the connection is lost.
+TEST_F(SegmentsAgainTest, SoDoesOneOfAReference) {
+  service_.sends_results_first = true;
+  const ArrayReference array = {.token = std::string(16, 't'), .element_count = 160};
+  for (const bool restarts : {false, true}) {
+    service_.started = 0;
+    const absl::StatusOr<SegmentTable> table = Client::CollectSegments([&](const SegmentVisitor& visitor) {
+      return client_.ReduceSegmentsReference(kSumSpec, ElementType::kUint8, array,
+                                             {.length = 16, .restarts = restarts}, visitor);
+    });
+    EXPECT_EQ(table.ok(), restarts) << table.status();
+    EXPECT_EQ(service_.started, restarts ? 2 : 1);
+    if (table.ok()) EXPECT_EQ(table->columns[0].bits, std::vector<std::uint64_t>(10, 2));
+  }
 }
 
 // A checksum needs a stream, too.

@@ -114,9 +114,6 @@ std::map<std::string, DocumentRow> ReadOperatorsDocument() {
   return rows;
 }
 
-bool IsFloat(ElementType type) {
-  return absl::StrContains(ElementTypeName(type), "float");  // bfloat16, too
-}
 bool IsSigned(ElementType type) { return absl::StartsWith(ElementTypeName(type), "int"); }
 
 std::vector<std::byte> OperatorCase::Elements(const std::vector<double>& numbers) const {

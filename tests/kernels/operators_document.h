@@ -23,7 +23,6 @@ using DocumentRow = std::map<std::string, std::string>;  // by the column's titl
 // The rows by operator.
 std::map<std::string, DocumentRow> ReadOperatorsDocument();
 
-bool IsFloat(ElementType type);
 bool IsSigned(ElementType type);
 
 // An operator over one element type.

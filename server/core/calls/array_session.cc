@@ -2,20 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/calls/array_session.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
+#include "proto/text.h"
 #include "server/core/bad_request.h"
 
 namespace warpfold::server {
 namespace {
-
-constexpr std::size_t kMaxTextBytes = 128;
 
 absl::Status BadOrder(StreamState state) {
   constexpr absl::string_view kExpected[kStreamStates] = {
@@ -51,9 +48,7 @@ v1::ServerTimings TimingsToProto(const ReducerTimings& timings, std::optional<ab
 }
 
 absl::Status CheckText(absl::string_view field, const std::string& text) {
-  const bool printable =
-      std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });
-  if (printable && text.size() <= kMaxTextBytes) return absl::OkStatus();
+  if (IsText(text, kMaxTextBytes)) return absl::OkStatus();
   return BadHeader(field, absl::StrCat("must be at most ", kMaxTextBytes, " printable ASCII characters"));
 }
 

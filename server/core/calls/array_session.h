@@ -148,7 +148,7 @@ StageTimes StagesOf(const ReducerTimings& timings, std::optional<absl::Duration>
 // For the answer, which has zeros for stages that did not occur.
 v1::ServerTimings TimingsToProto(const ReducerTimings& timings, std::optional<absl::Duration> receive);
 
-// INVALID_ARGUMENT (BAD_HEADER) unless the field's text is at most 128 printable ASCII characters.
+// INVALID_ARGUMENT (BAD_HEADER) unless the field's text is at most kMaxTextBytes of printable ASCII.
 absl::Status CheckText(absl::string_view field, const std::string& text);
 
 }  // namespace warpfold::server

@@ -57,11 +57,6 @@ v1::ReductionSpec SpecOfStates(const kernels::ReductionSpec& spec) {
   return result;
 }
 
-bool HasNan(kernels::ElementType type) {
-  using enum kernels::ElementType;
-  return type == kFloat16 || type == kBfloat16 || type == kFloat32 || type == kFloat64;
-}
-
 absl::Status CheckSpecOfStates(const kernels::ReductionSpec& spec, const v1::ReductionSpec& made_for) {
   const v1::ReductionSpec wanted = SpecOfStates(spec);
   const auto refused = [](absl::string_view what) {
@@ -74,7 +69,7 @@ absl::Status CheckSpecOfStates(const kernels::ReductionSpec& spec, const v1::Red
       shape.rows() != wanted.matrix_shape().rows() || shape.columns() != wanted.matrix_shape().columns()) {
     return refused("another matrix_shape");
   }
-  if ((made_for.nan_policy() == v1::NAN_POLICY_IGNORE && HasNan(spec.element_type)) != spec.ignore_nan) {
+  if ((made_for.nan_policy() == v1::NAN_POLICY_IGNORE && IsFloat(spec.element_type)) != spec.ignore_nan) {
     return refused("another nan_policy");
   }
   if (made_for.has_modulus() != wanted.has_modulus() || made_for.modulus() != wanted.modulus()) {
