@@ -64,6 +64,10 @@ class Slot {
   // Whether started work is mostly done when Start returns, as on a CPU, whose caches it leaves warm.
   virtual bool EndsInStart() const { return true; }
 
+  // The most time that the device may take for a byte of the array and operator before it counts as hung: at
+  // least ten times that of its slowest kernel, since other processes may use the device, too.
+  virtual absl::Duration MostTimePerByte() const { return absl::Microseconds(1); }
+
   // Where the host writes elements before Start. 16-byte aligned. Not to be touched between Start and
   // Wait.
   virtual std::span<std::byte> staging() = 0;
@@ -197,7 +201,7 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual std::string name() const = 0;    // "cpu", "cuda" or "simt"
-  virtual std::string device() const = 0;  // "cpu", "cuda:0 NVIDIA H200" or "cuda:0,cuda:1 NVIDIA H200"
+  virtual std::string device() const = 0;  // "cpu", "cuda:0 NVIDIA H200", "simt:7 (slow: ...)", or a list
 
   // How many devices there are; slots and memories name them by number, from 0 on. Each has slots.
   virtual int devices() const { return 1; }

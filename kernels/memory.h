@@ -36,8 +36,8 @@ class Memory {
   // Registers the next part with the device (Backend::BeginRegister); false once there is none left, or the
   // system has refused one. Only one caller at a time, before anybody else has the memory.
   virtual absl::StatusOr<bool> RegisterNext() { return false; }
-  // Whether the device can access all bytes directly: there was a part that the system refused, or none has
-  // been registered yet, if this is false.
+  // Whether the device can access all bytes directly. False until every part is registered, and forever if
+  // the system has refused one.
   virtual bool is_registered() const { return true; }
   // Has the device forget one of these parts; false once there is none left. The destructor does so with all
   // the remaining ones, which takes long if there are many. Only one caller, when nobody else has the memory.

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <map>
-#include <mutex>
 #include <numeric>
 
 #include "kernels/backend.h"
@@ -17,17 +16,15 @@ namespace warpfold::kernels {
 namespace {
 
 // A result of the operator, which shows what all its results have: that of an array of one element, 0, for
-// which every operator has a result. It is kept, since a layout is made for each start of a slot.
+// which every operator has a result. Each thread keeps it, since a layout is made for each start of a slot.
 const OperatorValue& ExampleOf(const ReductionPlan& reduction, std::size_t op) {
-  static std::mutex mutex;
-  static auto* const known = new std::map<const OperatorEntry*, OperatorValue>;
-  const std::lock_guard lock(mutex);
+  thread_local std::map<const OperatorEntry*, OperatorValue> known;
   const OperatorEntry* const entry = reduction.operators()[op].entry;
-  auto example = known->find(entry);
-  if (example == known->end()) {
+  auto example = known.find(entry);
+  if (example == known.end()) {
     constexpr std::array<std::byte, 8> kZero = {};
     const PartialState one = ReduceOnHost(reduction, 0, std::span(kZero).first(reduction.element_bytes()));
-    example = known->emplace(entry, one.Finish(op).value()).first;
+    example = known.emplace(entry, one.Finish(op).value()).first;
   }
   return example->second;
 }

@@ -3,13 +3,18 @@
 #include "client/calls/answer_check.h"
 
 #include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "client/calls/translate.h"
 #include "client/connections/status.h"
+#include "proto/element_type.h"
 
 namespace warpfold {
 namespace {
@@ -109,7 +114,33 @@ Carrier CarrierOf(Kind kind, v1::ElementType type) {
   }
 }
 
-// Result: v1::OperatorResult or v1::Field.
+// The numbers that an element, or the magnitude of one, can be. Integers are widened to 64 bits on the way.
+class Numbers {
+ public:
+  Numbers(Kind kind, v1::ElementType type) {
+    if (kind != Kind::kElement && kind != Kind::kMagnitude) return;
+    const auto bits = static_cast<int>(8 * ElementTypeBytes(static_cast<ElementType>(type)));
+    const bool is_signed = WideCarrier(type) == Carrier::kInt64;
+    lowest_ = std::numeric_limits<std::int64_t>::min() >> (64 - bits);
+    highest_ = ~lowest_;
+    largest_ = is_signed ? std::uint64_t{1} << (bits - 1) : ~std::uint64_t{0} >> (64 - bits);
+  }
+  bool Have(std::int64_t number) const { return lowest_ <= number && number <= highest_; }
+  bool Have(std::uint64_t number) const { return number <= largest_; }
+
+  // Result: v1::OperatorResult or v1::Field.
+  template <typename Result>
+  bool HaveThatOf(const Result& result) const {
+    if (result.value_case() == Result::kInt64Value) return Have(std::int64_t{result.int64_value()});
+    return result.value_case() != Result::kUint64Value || Have(std::uint64_t{result.uint64_value()});
+  }
+
+ private:
+  std::int64_t lowest_ = std::numeric_limits<std::int64_t>::min();
+  std::int64_t highest_ = std::numeric_limits<std::int64_t>::max();
+  std::uint64_t largest_ = std::numeric_limits<std::uint64_t>::max();
+};
+
 template <typename Result>
 bool IsCarriedBy(Carrier carrier, const Result& result) {
   switch (carrier) {
@@ -139,7 +170,8 @@ int EntriesCarriedBy(Carrier carrier, const v1::MatrixValue& matrix) {
   return 0;
 }
 
-bool IsMatrixOf(Carrier carrier, const v1::MatrixShape& shape, const v1::OperatorResult& result) {
+bool IsMatrixOf(Carrier carrier, const Numbers& numbers, const v1::MatrixShape& shape,
+                const v1::OperatorResult& result) {
   const v1::MatrixValue& matrix = result.matrix_value();
   if (!result.has_matrix_value() || matrix.rows() != shape.rows() || matrix.columns() != shape.columns()) {
     return false;
@@ -148,7 +180,8 @@ bool IsMatrixOf(Carrier carrier, const v1::MatrixShape& shape, const v1::Operato
     const std::uint64_t entries = list == carrier ? std::uint64_t{shape.rows()} * shape.columns() : 0;
     if (static_cast<std::uint64_t>(EntriesCarriedBy(list, matrix)) != entries) return false;
   }
-  return true;
+  const auto have = [&numbers](auto entry) { return numbers.Have(entry); };
+  return absl::c_all_of(matrix.int64_entries(), have) && absl::c_all_of(matrix.uint64_entries(), have);
 }
 
 bool AreFieldsOf(Kind kind, v1::ElementType type, const v1::OperatorResult& result) {
@@ -157,7 +190,10 @@ bool AreFieldsOf(Kind kind, v1::ElementType type, const v1::OperatorResult& resu
   if (!result.has_fields_value() || static_cast<std::size_t>(fields.size()) != kinds.size()) return false;
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const v1::Field& field = fields[static_cast<int>(i)];
-    if (field.name() != kinds[i].name || !IsCarriedBy(CarrierOf(kinds[i].kind, type), field)) return false;
+    if (field.name() != kinds[i].name || !IsCarriedBy(CarrierOf(kinds[i].kind, type), field) ||
+        !Numbers(kinds[i].kind, type).HaveThatOf(field)) {
+      return false;
+    }
   }
   return true;
 }
@@ -166,17 +202,20 @@ bool HasItsKind(const v1::ReductionSpec& spec, v1::Operator op, const v1::Operat
   const Kind kind = KindOf(op);
   if (HasFields(kind)) return AreFieldsOf(kind, spec.element_type(), result);
   const Carrier carrier = CarrierOf(kind, spec.element_type());
-  return spec.has_matrix_shape() ? IsMatrixOf(carrier, spec.matrix_shape(), result)
-                                 : IsCarriedBy(carrier, result);
+  const Numbers numbers(kind, spec.element_type());
+  return spec.has_matrix_shape() ? IsMatrixOf(carrier, numbers, spec.matrix_shape(), result)
+                                 : IsCarriedBy(carrier, result) && numbers.HaveThatOf(result);
 }
 
 // Indices count from the start of the whole array.
 bool HasItsIndex(v1::Operator op, const Stripe& range, const v1::OperatorResult& result) {
   const std::uint64_t end = range.first_element + range.element_count;
   const bool within = result.has_index() && result.index() >= range.first_element && result.index() < end;
-  if (op == v1::OPERATOR_ARGMIN || op == v1::OPERATOR_ARGMAX) return within;
+  if (op == v1::OPERATOR_ARGMIN || op == v1::OPERATOR_ARGMAX) return within && !result.has_end_index();
+  const bool has_none = !result.has_index() && !result.has_end_index();
   // A sum that is NaN has no indices.
-  if (op != v1::OPERATOR_MAX_SUBARRAY_SUM || !result.has_index()) return true;
+  const bool may_have = op == v1::OPERATOR_MAX_SUBARRAY_SUM && !std::isnan(result.double_value());
+  if (!may_have) return has_none;
   return within && result.has_end_index() && result.end_index() > result.index() && result.end_index() <= end;
 }
 

@@ -12,6 +12,7 @@
 #include "client/calls/raw_call.h"
 #include "client/calls/wire.h"
 #include "client/connections/status.h"
+#include "proto/element_type.h"
 #include "proto/time_awake.h"
 #include "warpfold/v1/arrays.pb.h"
 
@@ -42,6 +43,21 @@ v1::PutArrayRequest PutHeaderOf(const ReduceJob& job, const PutOptions& put) {
 bool HasKnownType(const v1::ResidentArray& proto) {
   return proto.element_type() != v1::ELEMENT_TYPE_UNSPECIFIED &&
          v1::ElementType_IsValid(proto.element_type());
+}
+
+bool IsSame(const v1::MatrixShape& a, const v1::MatrixShape& b) {
+  return a.rows() == b.rows() && a.columns() == b.columns();
+}
+
+// Whether the number of bytes is that of elements of this type and shape.
+bool IsWhole(const v1::ResidentArray& proto) {
+  if (!HasKnownType(proto)) return false;
+  const v1::MatrixShape& shape = proto.matrix_shape();
+  const std::uint64_t entries = proto.has_matrix_shape() ? std::uint64_t{shape.rows()} * shape.columns() : 1;
+  const std::uint64_t element_bytes =
+      entries * ElementTypeBytes(static_cast<ElementType>(proto.element_type()));
+  return element_bytes > 0 && proto.byte_count() % element_bytes == 0 &&
+         proto.byte_count() / element_bytes == proto.element_count();
 }
 
 ResidentArray FromProto(const v1::ResidentArray& proto) {
@@ -80,7 +96,9 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   if (absl::Status status = ParseAnswer(*std::move(answer), response); !status.ok()) return status;
   if (response.token().empty() || response.array().element_count() != job.element_count ||
       response.array().byte_count() != byte_count ||
-      response.array().element_type() != job.spec.element_type()) {
+      response.array().element_type() != job.spec.element_type() ||
+      response.array().has_matrix_shape() != job.spec.has_matrix_shape() ||
+      !IsSame(response.array().matrix_shape(), job.spec.matrix_shape())) {
     return MakeMismatch("it is of another array");
   }
   ResidentArray array = FromProto(response.array());
@@ -120,7 +138,7 @@ absl::StatusOr<std::vector<ResidentArray>> AskForArrays(const std::string& owner
   if (absl::Status status = CallUnary(scope, kListMethod, request, response); !status.ok()) return status;
   std::vector<ResidentArray> arrays;
   for (const v1::ResidentArray& array : response.arrays()) {
-    if (!HasKnownType(array)) return MakeMismatch("an array of an unknown type");
+    if (!IsWhole(array)) return MakeMismatch("an array of an unknown type, or of another size than it says");
     arrays.push_back(FromProto(array));
   }
   return arrays;
@@ -133,8 +151,8 @@ absl::StatusOr<ResidentArray> AskForArray(const std::string& token, const Connec
   CallScope scope(connection, deadline, interrupts);
   v1::GetArrayResponse response;
   if (absl::Status status = CallUnary(scope, kGetMethod, request, response); !status.ok()) return status;
-  if (!response.has_array() || !HasKnownType(response.array())) {
-    return MakeMismatch("no array, or one of an unknown type");
+  if (!response.has_array() || !IsWhole(response.array())) {
+    return MakeMismatch("no array, or one of an unknown type or of another size than it says");
   }
   ResidentArray array = FromProto(response.array());
   array.token = token;

@@ -65,6 +65,12 @@ absl::StatusOr<std::uint64_t> DataBytes(const NpyHeader& header, ElementType typ
   return bytes;
 }
 
+// Whether both orders are the same, so that NumPy saves such an array in either of them.
+bool IsAlsoInCOrder(const std::vector<std::uint64_t>& shape) {
+  return std::ranges::count(shape, 0) > 0 ||
+         std::ranges::count_if(shape, [](std::uint64_t length) { return length > 1; }) <= 1;
+}
+
 // Exactly `size` bytes.
 absl::StatusOr<std::string> ReadAll(NpyReader read, std::size_t size) {
   absl::StatusOr<std::string> bytes = read(size);
@@ -99,7 +105,7 @@ absl::StatusOr<NpyHead> ReadNpyHead(NpyReader read) {
   if (!header.ok()) return header.status();
   const absl::StatusOr<ElementType> type = TypeOf(header->descr);
   if (!type.ok()) return type.status();
-  if (header->fortran_order && header->shape.size() > 1) {
+  if (header->fortran_order && !IsAlsoInCOrder(header->shape)) {
     return Refuse("Fortran-ordered array: save it in C order, as with numpy.ascontiguousarray");
   }
   const absl::StatusOr<std::uint64_t> bytes = DataBytes(*header, *type);

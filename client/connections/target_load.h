@@ -28,9 +28,9 @@ class TargetLoad {
  public:
   // The outcome of a call, whether or not it asked: an overloaded server rejected it.
   void Refused(absl::Time now);
-  // Likewise, of a call that asked: it was admitted.
+  // A call that had asked for admission was admitted.
   void Admitted();
-  // Likewise: it got no response within kLongestWaitForAdmission.
+  // A call that had asked got no response within kLongestWaitForAdmission.
   void HeardNothing(absl::Time now);
 
   // A call that sends an array has a place at the target: it was admitted, or did not ask and may have one.

@@ -80,9 +80,9 @@ std::uint64_t DeviceReducer::Capacity(const ReductionPlan& reduction) const {
     // Scalars need less memory for partials than Create allows for, so that longer ranges fit. A long range
     // has one state for each unit (PlanUnits), and a unit has at least as many leaves as its block has warps:
     // 4 if states of leaves are large or elements are combined in order, 8 otherwise (tuning.h). Compared
-    // with these, the edges have few leaves if there are many blocks. So there is at most one state for every
-    // 4 leaves, and a third more for the states that those are folded into (fold.cuh), the last of which are
-    // in shared memory: 3 leaves for each state that fits. tests/kernels/simt/partials_test.cc counts them.
+    // with these, the edges have few leaves if there are many blocks. So a range of n leaves has at most n/4
+    // states, and those that they are folded into (fold.cuh), the last of which are in shared memory, are a
+    // third more: n/3 in all. 3 leaves fit for each state. tests/kernels/simt/partials_test.cc counts them.
     std::uint64_t largest_state = 1;
     for (const BoundOperator& op : reduction.operators()) {
       largest_state = std::max<std::uint64_t>(largest_state, op.state_bytes);

@@ -33,8 +33,8 @@ __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, c
                                              const Workspace& workspace, typename Op::State* edges) {
   using State = typename Op::State;
   WARPFOLD_SHARED(std::byte, shared, [Folder::kSharedBytes]);
-  // There is room for 1 KiB per leaf in ranges of up to DeviceReducer's array_bytes; a state for each leaf
-  // and a third more for the states that they are folded into take no more than 683 bytes of that.
+  // There are 1,024 bytes per leaf in ranges of up to DeviceReducer's array_bytes. A state for each leaf, and
+  // a third more for those that they are folded into, take at most 512 * 4 / 3 = 683 of these.
   // DeviceReducer::Capacity says what longer ranges need.
   static_assert(sizeof(State) <= 512);
   State* const units = edges + plan.edge_leaves();

@@ -54,6 +54,7 @@ class SimtSlot : public Slot {
   }
 
   std::span<std::byte> staging() override { return cpu_.staging(); }
+  std::uint64_t host_bytes() override { return cpu_.host_bytes(); }
 
   void WorkFor(std::uint64_t group) override {
     group_ = group;

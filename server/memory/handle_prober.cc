@@ -78,11 +78,11 @@ void HandleProber::TakeAnswer(absl::Time now) {
     return EndProcess(now);
   }
   if (size != sizeof(answer)) {
-    return AskAgainOrRefuse("reading the memory of the handle ends the process that does it", now);
+    return AskAgainOrRefuse(BadHandle("reading the memory of the handle ends the process that does it"), now);
   }
   answer.message.back() = '\0';
   absl::Status status = StatusOf(answer);
-  if (absl::IsUnavailable(status)) return AskAgainOrRefuse(status.message(), now);
+  if (absl::IsUnavailable(status)) return AskAgainOrRefuse(BadHandle(status.message()), now);
   const std::shared_ptr<Probing> probing = std::exchange(asked_, nullptr);
   if (status.ok()) {
     known_.push_back(probing->memory);
@@ -91,10 +91,10 @@ void HandleProber::TakeAnswer(absl::Time now) {
   probing->result = std::move(status);
 }
 
-void HandleProber::AskAgainOrRefuse(absl::string_view why, absl::Time now) {
+void HandleProber::AskAgainOrRefuse(absl::Status refusal, absl::Time now) {
   std::shared_ptr<Probing> probing = std::exchange(asked_, nullptr);
   if (is_first_) {
-    probing->result = BadHandle(why);
+    probing->result = std::move(refusal);
   } else {
     again_ = std::move(probing);
   }
@@ -143,7 +143,7 @@ void HandleProber::Ask(std::shared_ptr<Probing> probing, absl::Time now) {
   deadline_ = now + patience_;
   const kernels::ProcessMemory& memory = asked_->memory;
   if (send(process_.socket().get(), &memory, sizeof(memory), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(memory)) {
-    AskAgainOrRefuse("the process that reads it first has ended", now);
+    AskAgainOrRefuse(NoProber("the process that does it has ended before it was asked"), now);
   }
 }
 

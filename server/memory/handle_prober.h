@@ -69,9 +69,9 @@ class HandleProber {
   void EndProcess(absl::Time now);
   void AskNext(absl::Time now);
   void Ask(std::shared_ptr<Probing> probing, absl::Time now);
-  // `why` is about the memory, unless the process has ended for another reason: then the memory is probed
-  // again.
-  void AskAgainOrRefuse(absl::string_view why, absl::Time now);
+  // `refusal` is what there is to say of the memory if the process has not been asked about others before.
+  // Otherwise it may have ended for another reason: then the memory is probed again.
+  void AskAgainOrRefuse(absl::Status refusal, absl::Time now);
   bool IsKnown(const kernels::ProcessMemory& memory) const;
 
   ChildProcess process_;

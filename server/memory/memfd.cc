@@ -12,7 +12,7 @@
 namespace warpfold::server {
 namespace {
 
-// Also one whose bytes lie after its end (FALLOC_FL_KEEP_SIZE).
+// A file may also own blocks beyond its end (FALLOC_FL_KEEP_SIZE): they count, too.
 bool IsLarge(int memfd) {
   constexpr std::uint64_t kStatBlockBytes = 512;  // stat(2)
   struct stat file = {};

@@ -45,17 +45,23 @@ MemfdSealer::~MemfdSealer() {
 }
 
 std::shared_ptr<Sealing> MemfdSealer::Start(Memfd memfd, uid_t user, absl::Time now) {
-  waiting_.push_back(std::make_shared<Sealing>(
-      Sealing{.memfd = std::move(memfd), .user = user, .deadline = now + patience_}));
-  std::shared_ptr<Sealing> sealing = waiting_.back();
-  Advance(now);
+  auto sealing = std::make_shared<Sealing>(
+      Sealing{.memfd = std::move(memfd), .user = user, .deadline = now + patience_});
+  waiting_.push_back(sealing);
+  if (Assign(sealing, now)) waiting_.pop_back();
   return sealing;
 }
 
+// There may be hundreds of processes, nearly all of which have nothing to say: one call asks all of them.
 void MemfdSealer::Advance(absl::Time now) {
-  for (Sealer& sealer : sealers_) TakeResult(sealer, now);
-  // A process that has work stays until TakeResult has learned of its end.
-  sealers_.remove_if([](Sealer& sealer) { return sealer.work == nullptr && !sealer.process.IsRunning(); });
+  std::vector<pollfd> watched;
+  Watch(&watched);
+  poll(watched.data(), watched.size(), 0);
+  auto of_sealer = watched.begin();
+  for (Sealer& sealer : sealers_) TakeResult(sealer, (of_sealer++)->revents != 0, now);
+  sealers_.remove_if([](Sealer& sealer) {
+    return sealer.is_given_up ? !sealer.process.IsRunning() : !sealer.process.socket().is_open();
+  });
   waiting_.remove_if([&](const std::shared_ptr<Sealing>& sealing) { return Assign(sealing, now); });
   for (Sealer& sealer : sealers_) {
     if (sealer.is_idle() && now - sealer.idle_since >= kLongestIdle) GiveUp(sealer);
@@ -67,23 +73,21 @@ void MemfdSealer::GiveUp(Sealer& sealer) {
   sealer.process.Kill();
 }
 
-void MemfdSealer::TakeResult(Sealer& sealer, absl::Time now) {
+void MemfdSealer::TakeResult(Sealer& sealer, bool is_readable, absl::Time now) {
   if (sealer.is_given_up) return;
   int error = 0;
-  const ssize_t size = recv(sealer.process.socket().get(), &error, sizeof(error), MSG_DONTWAIT);
-  if (size == sizeof(error)) {
-    if (sealer.work != nullptr) sealer.work->result = ResultOf(error);
-    sealer.work = nullptr;
-    sealer.idle_since = now;
-  } else if (size >= 0 || (errno != EAGAIN && errno != EINTR)) {
-    if (sealer.work != nullptr) sealer.work->result = NoProber("the process that does it has ended");
-    sealer.work = nullptr;
-    sealer.process.Stop();
-  } else if (sealer.work != nullptr && now >= sealer.work->deadline) {
+  if (!is_readable) {
+    if (sealer.work == nullptr || now < sealer.work->deadline) return;
     sealer.work->result = TakesNoSeals();
-    sealer.work = nullptr;
     GiveUp(sealer);
+  } else if (recv(sealer.process.socket().get(), &error, sizeof(error), MSG_DONTWAIT) == sizeof(error)) {
+    if (sealer.work != nullptr) sealer.work->result = ResultOf(error);
+    sealer.idle_since = now;
+  } else {
+    if (sealer.work != nullptr) sealer.work->result = NoProber("the process that does it has ended");
+    sealer.process.Stop();
   }
+  sealer.work = nullptr;
 }
 
 MemfdSealer::Sealer* MemfdSealer::FindIdle(uid_t user, absl::Status* status) {

@@ -60,8 +60,7 @@ class MemfdSealer {
   std::shared_ptr<Sealing> Start(Memfd memfd, uid_t user, absl::Time now);
 
   // Sets the results that are ready, and has the next memfds sealed. Does not block. Call this when a
-  // descriptor that Watch adds is readable, and at the deadline. Start does it, too, so that it may set
-  // results of others.
+  // descriptor that Watch adds is readable, and at the deadline.
   void Advance(absl::Time now);
   absl::Time deadline(absl::Time now) const;
   // Adds the descriptors to poll.
@@ -77,7 +76,8 @@ class MemfdSealer {
     bool is_idle() const { return work == nullptr && !is_given_up; }
   };
 
-  void TakeResult(Sealer& sealer, absl::Time now);
+  // `is_readable`: its process has sent something, or has ended.
+  void TakeResult(Sealer& sealer, bool is_readable, absl::Time now);
   static void GiveUp(Sealer& sealer);
   // An idle process for the user, made if there may be one more; null if there is none.
   Sealer* FindIdle(uid_t user, absl::Status* status);

@@ -163,7 +163,7 @@ bool MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request, absl::Time no
 
 bool MemoryPeer::IsThere() const {
   pollfd end = watched();
-  return poll(&end, 1, 0) == 0;
+  return poll(&end, 1, 0) <= 0;
 }
 
 bool MemoryPeer::EndSealing(absl::Time now) {

@@ -16,6 +16,9 @@ namespace warpfold::server {
 namespace {
 
 constexpr int kMaxAccepted = 64;
+// Looking after everybody costs some calls to the system for each connection: parts of registrations that
+// take less than this together are done in one go.
+constexpr absl::Duration kRegisterAtOnce = absl::Milliseconds(1);
 // How often the thread checks for free descriptors after they had run out, and for places.
 constexpr absl::Duration kLookForPlaces = absl::Milliseconds(50);
 
@@ -64,7 +67,7 @@ void MemorySocket::Run() {
     if (prober_.has_value()) prober_->Advance(now);
     // Each in turn, so that a client that sends without pause does not keep others waiting.
     std::erase_if(connections_, [&](const auto& connection) { return !connection->Serve(now); });
-    RegisterNext();
+    while (RegisterNext() && clock_() - now < kRegisterAtOnce) continue;
     next_release = registrar_.ReleaseNext();
   }
 }
@@ -116,7 +119,7 @@ void MemorySocket::AcceptAll() {
   }
 }
 
-void MemorySocket::RegisterNext() {
+bool MemorySocket::RegisterNext() {
   // The first connection of the user whose turn was longest ago: one that has had a turn goes to the end.
   auto next = connections_.end();
   for (auto it = connections_.begin(); it != connections_.end(); ++it) {
@@ -124,13 +127,14 @@ void MemorySocket::RegisterNext() {
     if (next == connections_.end() || turns_.LastOf((*it)->user()) < turns_.LastOf((*next)->user()))
       next = it;
   }
-  if (next == connections_.end()) return;
+  if (next == connections_.end()) return false;
   turns_.Take((*next)->user());
   if ((*next)->RegisterNext()) {
     std::rotate(next, next + 1, connections_.end());
   } else {
     connections_.erase(next);
   }
+  return true;
 }
 
 std::size_t MemorySocket::CountPlaces() {

@@ -97,9 +97,10 @@ class MemorySocket {
   // In milliseconds, for poll(2): -1 for ever.
   int LongestWait(absl::Duration next_release) const;
   void AcceptAll();
-  // Registers the next part of one connection's memory. Users are served round-robin, and so are the
-  // connections of one user, so that no request waits for more than one part, however much others register.
-  void RegisterNext();
+  // Registers the next part of one connection's memory; false if there is none. Users are served round-robin,
+  // and so are the connections of one user, so that no request waits for more than one part, or some that
+  // take a millisecond together, however much others register.
+  bool RegisterNext();
   bool MayConnect(uid_t user) const;
   // How many connections are open, or are still being closed.
   std::size_t CountPlaces();

@@ -77,7 +77,10 @@ void Acceptor::Run() {
   }
   while (true) {
     constexpr int kPollIntervalMs = std::chrono::milliseconds(kPollInterval).count();
-    if (poll(polled.data(), polled.size(), kPollIntervalMs) < 0) continue;
+    if (poll(polled.data(), polled.size(), kPollIntervalMs) < 0) {
+      if (errno != EINTR) std::this_thread::sleep_for(kAcceptPause);  // the system has no memory for it
+      continue;
+    }
     if (polled[0].revents != 0) return;
     CountOpen();
     bool plenty = true;

@@ -42,8 +42,8 @@ constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + k
                                           kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t);
 std::uint64_t HeldBytes(const BackendMemory& backend) { return std::min(backend.slot_bytes, kMaxHeldBytes); }
 // If slots are so large that more than kMaxWaitingResultBytes of results may wait: how many more.
-std::uint64_t MoreResultBytes(const Flags& flags) {
-  return WaitingResultBytes(flags.slot_bytes) - kMaxWaitingResultBytes;
+std::uint64_t MoreResultBytes(const BackendMemory& backend) {
+  return WaitingResultBytes(backend.slot_bytes) - kMaxWaitingResultBytes;
 }
 
 // A shard that merges holds the message in one piece, and what protobuf makes of as many fields as there may
@@ -62,18 +62,19 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
   const auto places = static_cast<std::uint64_t>(flags.max_concurrent_reductions);
   const std::uint64_t shards = static_cast<std::uint64_t>(backend.shards);
   const auto streams = static_cast<std::uint64_t>(StreamsOfConnection(flags.max_concurrent_reductions));
-  return {.base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes + SealersBytes(flags),
-          .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
-          .slots = backend.host_bytes,
-          .pinned = backend.gpus > 0 ? backend.host_bytes : 0,
-          .receive = backend.receive_bytes,
-          // There are as many places for merges as for reductions.
-          .calls = places * (kReductionBytes + MoreResultBytes(flags) + HeldBytes(backend) + kMessageBytes) +
-                   shards * kMergingBytes,
-          .small = (Admission::kSmallPlaces + Admission::kCheckPlaces) * kMaxFramingBytes +
-                   Admission::kWatchPlaces * PendingAnswers::kCallBytes,
-          .answers = kMaxPendingAnswerBytes,
-          .resident = backend.gpus > 0 ? 0 : flags.resident_bytes};
+  return {
+      .base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes + SealersBytes(flags),
+      .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
+      .slots = backend.host_bytes,
+      .pinned = backend.gpus > 0 ? backend.host_bytes : 0,
+      .receive = backend.receive_bytes,
+      // There are as many places for merges as for reductions.
+      .calls = places * (kReductionBytes + MoreResultBytes(backend) + HeldBytes(backend) + kMessageBytes) +
+               shards * kMergingBytes,
+      .small = (Admission::kSmallPlaces + Admission::kCheckPlaces) * kMaxFramingBytes +
+               Admission::kWatchPlaces * PendingAnswers::kCallBytes,
+      .answers = kMaxPendingAnswerBytes,
+      .resident = backend.gpus > 0 ? 0 : flags.resident_bytes};
 }
 
 std::string ToText(const MemoryBudget& budget) {

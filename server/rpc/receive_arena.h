@@ -36,8 +36,8 @@ class ReceiveArena {
 
   std::span<const std::byte> memory() const { return {begin_, bytes_}; }
 
-  // A block, kBlockBytes long, which nobody else has; null while all are taken. It is the one that this
-  // thread gave back last, if any: that one is in the cache.
+  // A block, kBlockBytes long, which nobody else has; null while all are taken. Preferably one that this
+  // thread gave back recently, which is still in its cache.
   std::byte* Take();
   void Give(std::byte* block);
 

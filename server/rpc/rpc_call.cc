@@ -53,7 +53,7 @@ absl::string_view HeaderOf(const grpc::ServerContextBase& context, const char* n
   return {found->second.data(), found->second.size()};
 }
 
-// Its headers are one list (W3C Trace Context, 3.3.1.1); "" if they are longer than the maximum.
+// Several tracestate headers form one list (W3C Trace Context, 3.3.1.1); "" if it exceeds the maximum.
 std::string TracestateOf(const grpc::ServerContextBase& context) {
   std::string state;
   const auto [begin, end] = context.client_metadata().equal_range("tracestate");

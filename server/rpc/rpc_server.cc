@@ -180,10 +180,12 @@ void RpcServer::MakeShards(std::vector<std::unique_ptr<grpc::ServerCompletionQue
 absl::Status RpcServer::Serve() {
   try {
     for (const auto& shard : shards_) shard->Start();
-    acceptor_->Start();
     watchdog_ = std::thread([this] { Watch(); });
+    acceptor_->Start();  // the last one: from now on there are calls
   } catch (const std::system_error&) {
     StopListening();
+    stop_watchdog_ = true;
+    if (watchdog_.joinable()) watchdog_.join();
     for (const auto& shard : shards_) {
       if (shard->has_thread()) shard->PostAndWait([&shard] { shard->StopAccepting(); });
     }

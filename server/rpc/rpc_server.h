@@ -92,10 +92,10 @@ class RpcServer {
   // Blocks until no reduction is in progress; false if that took longer than `timeout`.
   bool WaitUntilIdle(absl::Duration timeout) { return service_.admission.WaitUntilEmpty(timeout); }
 
-  // The orderly end: health says NOT_SERVING, nobody can connect anymore, and connected clients are told to
-  // go elsewhere (GOAWAY). New reductions are rejected (UNAVAILABLE, DRAINING) once nobody can connect; those
-  // in progress, and the merges that follow from them, get up to `grace` to finish and are then stopped; then
-  // connections close and threads end.
+  // The orderly end: health says NOT_SERVING, the addresses close, and new reductions are rejected
+  // (UNAVAILABLE, DRAINING). Connected clients are told to go elsewhere (GOAWAY) once no part of an array is
+  // expected anymore. Calls in progress, and the merges that follow from them, have until `grace`, and are
+  // then stopped; then connections close and threads end.
   void Drain(absl::Duration grace);
 
   // Closes the addresses. From any thread, and any number of times.

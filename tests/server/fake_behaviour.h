@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "kernels/error.h"
 #include "kernels/reduction.h"
 
@@ -40,7 +41,8 @@ class FakeBehaviour {
   std::atomic<bool> fail_wait = false;
   std::atomic<bool> wrong_results = false;
   std::atomic<bool> ends_in_start = true;  // unless it is blocked
-  std::atomic<bool> stuck = false;         // Start does not return, as long as this is so
+  absl::Duration most_time_per_byte = absl::Microseconds(1);
+  std::atomic<bool> stuck = false;  // Start does not return, as long as this is so
   std::atomic<int> starts = 0;
   std::atomic<int> piece_starts = 0;     // the starts on pieces
   std::atomic<std::size_t> pieces = 0;   // the pieces of all these

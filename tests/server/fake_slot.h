@@ -28,6 +28,7 @@ class FakeSlot : public kernels::Slot {
 
   int device() const override { return device_; }
   bool EndsInStart() const override { return behaviour_.ends_in_start; }
+  absl::Duration MostTimePerByte() const override { return behaviour_.most_time_per_byte; }
   std::span<std::byte> staging() override { return staging_; }
 
   void WorkFor(std::uint64_t group) override { group_ = group; }

@@ -35,7 +35,7 @@ class ArraySession {
 
   // The client's next message. Only while a message is needed.
   virtual absl::StatusOr<Need> OnMessage(Message message);
-  // The client sends no more, or the stream broke.
+  // The client sends no more. (If it has gone, the call ends without this.)
   virtual absl::StatusOr<Need> OnEnd();
   absl::StatusOr<Need> Resume();
 
@@ -110,7 +110,7 @@ class ArraySession {
   // Everything has come. True once the response is ready.
   virtual absl::StatusOr<bool> TryFinish() = 0;
 
-  // Places the chunk that has come, or the rest of it.
+  // What the stream needs next, after the chunk that has come was `placed`, or has to wait for room.
   absl::StatusOr<Need> AfterPlacing(absl::StatusOr<bool> placed);
   absl::StatusOr<Need> AfterLengths(absl::StatusOr<bool> placed);
   // Everything has come: the array has begun, and nothing may follow.

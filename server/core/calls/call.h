@@ -12,8 +12,8 @@
 // does not read, gRPC buffers up to one flow-control window of the client's data. A health Watch is
 // long-lived and not read from, so the server first reads the client's half-close. A client that does not
 // read its response is cut off once it has been idle for too long, or sooner if the server ends or holds too
-// many such responses. If the client has not read the message before the response either, the call keeps its
-// place until then.
+// many such responses. If a message that was sent before the response is unread, too, the call also keeps its
+// place among the reductions until then.
 //
 // Threads: the shard's only.
 #pragma once
@@ -43,9 +43,9 @@ namespace warpfold::server {
 
 class Shard;
 
-// How long a probe may be idle, or a watch that has not begun, or a call that has yet to send its only
-// message, if other calls may be idle for longer: a client that stalls some of these must not keep others
-// from asking.
+// The idle limit of health checks, of watches that have not begun, and of calls whose only message has not
+// come, if that of other calls is longer. There are few places for such calls, and a client that stalls them
+// would keep others from asking.
 inline constexpr absl::Duration kCheckIdle = absl::Seconds(2);
 
 // How many bytes of a message that is followed by another a transport may hold back: gRPC's write buffer.

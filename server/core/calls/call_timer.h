@@ -25,8 +25,8 @@ class CallTimer {
   void AwaitClient(absl::Time now);
   void ClientCame(absl::Time now);
   // A client must also keep a minimum rate: within twice the idle limit it must send another
-  // limits.pace_bytes, or the rest of the array. `bytes` is how much of the array has arrived by then: `when`
-  // is in the past for a message that has waited for its turn.
+  // limits.pace_bytes. The window begins anew each time it has. `bytes` is how much of the array has arrived
+  // by then: `when` is in the past for a message that has waited for its turn.
   void Progress(absl::Time when, std::uint64_t bytes);
   // The call has reserved `bytes` (for a kept array) until all of them have arrived. In each window at
   // least a sixteenth of them must arrive, if that is more than limits.pace_bytes.

@@ -32,7 +32,7 @@ class IncomingArray {
     std::uint64_t max_bytes = 0;                         // ServerLimits.max_stream_bytes
     std::optional<std::uint64_t> count;                  // of elements, or of segments
     const char* count_field = "expected_element_count";  // the header's that says it
-    std::uint64_t elements_each = 1;                     // of what it counts
+    std::uint64_t elements_each = 1;                     // how many elements each of those has
     bool with_crc32c = false;
   };
 

@@ -93,7 +93,6 @@ void ReduceSession::Release() {
 }
 
 absl::Status ReduceSession::Begin() {
-  begin_ = service_.clock();
   if (absl::Status status = CheckText("request_id", parsed_header_.request_id()); !status.ok()) return status;
   header_ = std::move(parsed_header_);
   const absl::StatusOr<kernels::ReductionPlan> reduction = PlanFromProto(header_.spec());
@@ -101,6 +100,7 @@ absl::Status ReduceSession::Begin() {
 }
 
 absl::Status ReduceSession::BeginBy(const kernels::ReductionPlan& reduction) {
+  begin_ = service_.clock();
   if (absl::Status status = CheckHeader(reduction); !status.ok()) return status;
   return header_.has_reference() ? BeginElsewhere(reduction) : BeginChunks(reduction);
 }

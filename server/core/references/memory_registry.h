@@ -63,7 +63,8 @@ class NamedMemory {
   // All of `byte_count` bytes.
   std::vector<kernels::MemoryPart> Range(std::uint64_t byte_offset, std::uint64_t byte_count) const;
 
-  // Its bytes, if results may be written there; otherwise none. Of a device, if the host cannot read them.
+  // Its bytes, if results may be written there; otherwise none. They are addresses of the device if the host
+  // cannot read them.
   std::span<std::byte> writable() const { return writable_; }
 
   // Reserves bytes [begin, end) of writable() for results, until EndWriting(begin). False if one of them is

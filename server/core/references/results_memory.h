@@ -45,7 +45,8 @@ class ResultsMemory {
   absl::Status Write(std::uint64_t first, const kernels::SegmentsResult& result) const;
 
  private:
-  // Is reserved as long as this exists, from `begin` on if it has bytes.
+  // A range that is reserved for as long as this object exists. It starts at `begin`, which is none if it has
+  // no bytes.
   struct Place {
     Place(std::shared_ptr<const NamedMemory> of, std::optional<std::uint64_t> at)
         : memory(std::move(of)), begin(at) {}

@@ -13,7 +13,7 @@
 // reduction names an algorithm, there is no crossover, and the last bytes take a slot, too: the device
 // reduces every element.
 //
-// Threads: only the shard's. After an error only the destructor may follow.
+// Threads: only the shard's. After an error only Release and the destructor may follow.
 #pragma once
 
 #include <cstddef>
@@ -75,16 +75,18 @@ class ArrayReducer : public SlotReducer, public ArraySink {
 
   const std::uint64_t crossover_bytes_;
   const std::uint64_t end_element_;  // as far as is known
-  std::vector<std::byte> held_;      // bytes from next_element() on, before those in fill_
-  // The first bytes of an array below the crossover, which are here instead of in held_ while nothing else
-  // has come. They stay in their message, which is held only until the client is waited for.
+
+  // Bytes that have come and are not in a slot that was started. Below the crossover they are in lent_ or in
+  // held_. Once it is reached, these are the backlog; in the array the order is then held_ (less than a leaf,
+  // from next_element() on), fill_, the rest of the backlog, and what comes.
+  bool uses_slots_;  // the array has reached the crossover
+  std::vector<std::byte> held_;
+  // The first bytes of the array, while nothing else has come. They stay in their message, which is held only
+  // until the client is waited for.
   ByteSlice lent_;
   std::shared_ptr<const void> lender_;
-  bool uses_slots_;  // the array has reached the crossover
-  // The bytes that were held when the array reached the crossover. The first backlog_placed_ of them are in
-  // slots by now.
   std::vector<std::byte> backlog_;
-  std::size_t backlog_placed_ = 0;
+  std::size_t backlog_placed_ = 0;  // these of its bytes are in slots by now
   std::optional<SlotFill> fill_;
 };
 

@@ -197,7 +197,8 @@ absl::Status ArraySegmentReducer::StartFilled() {
 void ArraySegmentReducer::OnSlotWanted() {
   if (!batch_.has_value()) return;
   status_.Update(StartFilled());
-  if (!status_.ok()) listener_();
+  // On a CPU the results are already there, and nothing else would report them.
+  if (!status_.ok() || has_message()) listener_();
 }
 
 }  // namespace warpfold::server

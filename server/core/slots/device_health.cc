@@ -12,19 +12,18 @@ namespace warpfold::server {
 namespace {
 
 constexpr absl::Duration kGrace = absl::Seconds(10);
-constexpr absl::Duration kForAByte = absl::Microseconds(1);
 
 }  // namespace
 
-absl::Duration DeviceDeadline(std::uint64_t bytes) {
+absl::Duration DeviceDeadline(std::uint64_t bytes, absl::Duration most_time_per_byte) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 60;  // a Duration multiplies by signed numbers
-  return kGrace + kForAByte * std::min(bytes, kMost);
+  return kGrace + most_time_per_byte * std::min(bytes, kMost);
 }
 
 absl::Status AwaitSlot(kernels::Slot& slot, std::uint64_t bytes, const Clock& clock) {
   WatchedTime lasts;
   while (!slot.Finished()) {
-    if (lasts.Advance(clock()) < DeviceDeadline(bytes)) continue;
+    if (lasts.Advance(clock()) < DeviceDeadline(bytes, slot.MostTimePerByte())) continue;
     return kernels::Error(absl::StatusCode::kUnavailable, reason::kDeviceLost,
                           "the device does not end what it is given");
   }

@@ -21,9 +21,8 @@
 
 namespace warpfold::server {
 
-// How long the device may take for `bytes`: 10 s, and 1 s more for each megabyte. The slowest operator takes
-// a hundredth of that.
-absl::Duration DeviceDeadline(std::uint64_t bytes);
+// How long the device may take for `bytes`: 10 s, and for each byte what its slots say.
+absl::Duration DeviceDeadline(std::uint64_t bytes, absl::Duration most_time_per_byte);
 
 // Waits until a slot that was given `bytes` has finished, but only until their deadline: then UNAVAILABLE
 // (DEVICE_LOST), and nothing may wait for the device. For use before anybody is served.

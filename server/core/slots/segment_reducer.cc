@@ -15,6 +15,9 @@ namespace {
 // one's results.
 constexpr std::ptrdiff_t kMaxLongs = 4;
 
+// To a device's deadline, a segment of a few bytes counts for what it costs beside them.
+constexpr std::uint64_t kBytesPerSegment = 64;
+
 void AddTime(std::optional<absl::Duration> time, std::optional<absl::Duration>* sum) {
   if (time.has_value()) *sum = sum->value_or(absl::ZeroDuration()) + *time;
 }
@@ -110,7 +113,9 @@ SegmentReducer::Cut SegmentReducer::CutOf(std::uint64_t segment_count,
 absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::Status status,
                                      DeviceWork work) {
   work.segments = true;
-  work.bytes = cut.cut.ElementCount() * reduction().element_bytes() * reduction().spec().operators.size();
+  const std::uint64_t bytes =
+      cut.cut.ElementCount() * reduction().element_bytes() + cut.cut.segment_count * kBytesPerSegment;
+  work.bytes = bytes * reduction().spec().operators.size();
   // The device may read lengths, and write results, until it is done, whatever happens to the call.
   using Owners = std::array<std::shared_ptr<const void>, 3>;
   work.memory = std::make_shared<const Owners>(

@@ -66,7 +66,9 @@ absl::Status SlotPool::Started(Holder& holder, kernels::Slot* slot, absl::Status
            .party = std::move(entry.party),
            .work = work};
   if (slot->EndsInStart()) has_worked_ = true;
-  if (device_ != nullptr) entry.deadline = DeviceDeadline(device_->Begin(work.bytes));
+  if (device_ != nullptr) {
+    entry.deadline = DeviceDeadline(device_->Begin(work.bytes), slot->MostTimePerByte());
+  }
   return started;
 }
 

@@ -50,7 +50,7 @@ inline absl::Duration PollForFetched(std::uint64_t bytes) {
 struct DeviceWork {
   std::shared_ptr<const void> memory = nullptr;  // stays alive until the work has ended
   absl::Duration poll = {};  // how long to poll for the end before asking for a notice of it
-  std::uint64_t bytes = 0;   // how many the device reads, counted for each operator; more may take longer
+  std::uint64_t bytes = 0;   // how many the device reads, times operators: its deadline grows with them
   bool segments = false;     // the slot was started on segments, not on a range
 };
 

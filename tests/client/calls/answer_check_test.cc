@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -147,10 +149,58 @@ TEST(AnswerCheckTest, IndicesAreInTheArray) {
   EXPECT_FALSE(Believed(part, [](v1::Reduction& r) { r.mutable_results(0)->set_end_index(kElements + 1); }));
   EXPECT_FALSE(Believed(part, [](v1::Reduction& r) { r.mutable_results(0)->set_end_index(0); }));
   EXPECT_FALSE(Believed(part, [](v1::Reduction& r) { r.mutable_results(0)->clear_end_index(); }));
-  // A sum that is NaN has no indices.
-  EXPECT_TRUE(Believed(part, [](v1::Reduction& r) {
+  const auto clear = [](v1::Reduction& r) {
     r.mutable_results(0)->clear_index();
     r.mutable_results(0)->clear_end_index();
+  };
+  EXPECT_FALSE(Believed(part, clear));
+  // A sum that is NaN has no indices.
+  const auto floats = SpecOf(v1::OPERATOR_MAX_SUBARRAY_SUM, v1::ELEMENT_TYPE_FLOAT64);
+  EXPECT_FALSE(Believed(floats, clear));
+  EXPECT_TRUE(Believed(floats, [&](v1::Reduction& r) {
+    clear(r);
+    r.mutable_results(0)->set_double_value(std::numeric_limits<double>::quiet_NaN());
+  }));
+}
+
+TEST(AnswerCheckTest, OtherOperatorsHaveNoIndices) {
+  for (const int op : {v1::OPERATOR_SUM, v1::OPERATOR_MIN, v1::OPERATOR_DESCRIBE}) {
+    const auto spec = SpecOf(op, v1::ELEMENT_TYPE_INT32);
+    EXPECT_FALSE(Believed(spec, [](v1::Reduction& r) { r.mutable_results(0)->set_index(0); }));
+    EXPECT_FALSE(Believed(spec, [](v1::Reduction& r) { r.mutable_results(0)->set_end_index(1); }));
+  }
+  const auto argmin = SpecOf(v1::OPERATOR_ARGMIN, v1::ELEMENT_TYPE_INT32);
+  EXPECT_FALSE(Believed(argmin, [](v1::Reduction& r) { r.mutable_results(0)->set_end_index(1); }));
+}
+
+TEST(AnswerCheckTest, ElementsAreOnesOfTheirType) {
+  const auto believed = [](int op, int type, std::int64_t value) {
+    return Believed(SpecOf(op, type),
+                    [&](v1::Reduction& r) { r.mutable_results(0)->set_int64_value(value); });
+  };
+  EXPECT_TRUE(believed(v1::OPERATOR_MIN, v1::ELEMENT_TYPE_INT8, -128));
+  EXPECT_FALSE(believed(v1::OPERATOR_MIN, v1::ELEMENT_TYPE_INT8, -129));
+  EXPECT_TRUE(believed(v1::OPERATOR_LAST, v1::ELEMENT_TYPE_INT16, 32'767));
+  EXPECT_FALSE(believed(v1::OPERATOR_LAST, v1::ELEMENT_TYPE_INT16, 32'768));
+  EXPECT_TRUE(believed(v1::OPERATOR_MIN, v1::ELEMENT_TYPE_INT64, std::numeric_limits<std::int64_t>::min()));
+  EXPECT_TRUE(believed(v1::OPERATOR_SUM, v1::ELEMENT_TYPE_INT8, 1'000)) << "a sum is wider";
+
+  const auto unsigned_believed = [](int op, int type, std::uint64_t value) {
+    return Believed(SpecOf(op, type),
+                    [&](v1::Reduction& r) { r.mutable_results(0)->set_uint64_value(value); });
+  };
+  EXPECT_TRUE(unsigned_believed(v1::OPERATOR_MAX, v1::ELEMENT_TYPE_UINT8, 255));
+  EXPECT_FALSE(unsigned_believed(v1::OPERATOR_MAX, v1::ELEMENT_TYPE_UINT8, 256));
+  EXPECT_TRUE(unsigned_believed(v1::OPERATOR_MAX_ABS, v1::ELEMENT_TYPE_INT8, 128));
+  EXPECT_FALSE(unsigned_believed(v1::OPERATOR_MAX_ABS, v1::ELEMENT_TYPE_INT8, 129));
+  EXPECT_TRUE(unsigned_believed(v1::OPERATOR_MAX, v1::ELEMENT_TYPE_UINT64, ~std::uint64_t{0}));
+  EXPECT_TRUE(unsigned_believed(v1::OPERATOR_MAX_ABS, v1::ELEMENT_TYPE_INT64, std::uint64_t{1} << 63));
+
+  EXPECT_FALSE(Believed(SpecOf(v1::OPERATOR_MINMAX, v1::ELEMENT_TYPE_INT8), [](v1::Reduction& r) {
+    r.mutable_results(0)->mutable_fields_value()->mutable_fields(1)->set_int64_value(128);
+  }));
+  EXPECT_FALSE(Believed(SpecOf(v1::OPERATOR_MAX, v1::ELEMENT_TYPE_INT8, {{2, 2}}), [](v1::Reduction& r) {
+    r.mutable_results(0)->mutable_matrix_value()->set_int64_entries(3, 128);
   }));
 }
 

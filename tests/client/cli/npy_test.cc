@@ -83,6 +83,10 @@ TEST(NpyTest, ReadsShapesAtTheEdge) {
   EXPECT_TRUE(Parse(File(1, Header("<i4", "False", "(0,)"), 0)).ok());
   EXPECT_TRUE(Parse(File(1, Header("<i4", "False", "(5, 0, 3)"), 0)).ok());
   EXPECT_TRUE(Parse(File(1, Header("<i4", "True", "(2,)"), 8)).ok());
+  for (const char* shape : {"(6, 1)", "(1, 6)", "(1, 6, 1)", "(6,)"}) {
+    EXPECT_TRUE(Parse(File(1, Header("<f4", "True", shape), 24)).ok()) << shape;
+  }
+  EXPECT_TRUE(Parse(File(1, Header("<f4", "True", "(3, 0, 2)"), 0)).ok());
   EXPECT_TRUE(Parse(File(1, Header("<i4", "False", "(1, 2, 1, 2)"), 16)).ok());
 }
 

@@ -30,11 +30,16 @@ kernels::ReductionPlan SumOfInts() {
   return kernels::ReductionPlan::Create(spec).value();
 }
 
+// Of a device whose slots say nothing else.
+absl::Duration DeadlineOf(std::uint64_t bytes) { return DeviceDeadline(bytes, absl::Microseconds(1)); }
+
 TEST(DeviceDeadlineTest, GrowsWithTheBytes) {
-  EXPECT_EQ(DeviceDeadline(0), absl::Seconds(10));
-  EXPECT_EQ(DeviceDeadline(kMegabyte), absl::Seconds(11));
-  EXPECT_EQ(DeviceDeadline(50'000 * kMegabyte), absl::Seconds(50'010));
-  EXPECT_GT(DeviceDeadline(~std::uint64_t{0}), absl::Hours(1)) << "no overflow";
+  EXPECT_EQ(DeadlineOf(0), absl::Seconds(10));
+  EXPECT_EQ(DeadlineOf(kMegabyte), absl::Seconds(11));
+  EXPECT_EQ(DeadlineOf(50'000 * kMegabyte), absl::Seconds(50'010));
+  EXPECT_GT(DeadlineOf(~std::uint64_t{0}), absl::Hours(1)) << "no overflow";
+  // A GPU, which reduces gigabytes in one start.
+  EXPECT_EQ(DeviceDeadline(4'000 * kMegabyte, absl::Nanoseconds(20)), absl::Seconds(90));
 }
 
 TEST(WatchedTimeTest, CountsOnlyWhatIsWatched) {
@@ -107,7 +112,18 @@ TEST_F(DeviceHealthTest, TheBackendsWordCounts) {
 TEST_F(DeviceHealthTest, WorkThatDoesNotEndIsALoss) {
   backend_.behaviour.SetBlocked(true);
   Start(pool_, 2 * kMegabyte);
-  Watch(DeviceDeadline(2 * kMegabyte) - kTick);
+  Watch(DeadlineOf(2 * kMegabyte) - kTick);
+  EXPECT_FALSE(lost());
+  Watch(2 * kTick);
+  EXPECT_TRUE(lost());
+  backend_.behaviour.FinishAll();
+}
+
+TEST_F(DeviceHealthTest, ItsSlotsSayHowLongAByteMayTake) {
+  backend_.behaviour.SetBlocked(true);
+  backend_.behaviour.most_time_per_byte = absl::Nanoseconds(20);
+  Start(pool_, 1'000 * kMegabyte);
+  Watch(absl::Seconds(30) - kTick);
   EXPECT_FALSE(lost());
   Watch(2 * kTick);
   EXPECT_TRUE(lost());
@@ -118,11 +134,11 @@ TEST_F(DeviceHealthTest, WorkThatEndsIsNone) {
   backend_.behaviour.SetBlocked(true);
   for (int i = 0; i < 5; ++i) {
     Start(pool_, 0);
-    Watch(DeviceDeadline(0) - kTick);
+    Watch(DeadlineOf(0) - kTick);
     backend_.behaviour.FinishAll();
     pool_.Poll();
   }
-  Watch(DeviceDeadline(0));
+  Watch(DeadlineOf(0));
   EXPECT_FALSE(lost());
 }
 
@@ -134,7 +150,7 @@ TEST_F(DeviceHealthTest, WhatCameBeforeCountsToo) {
   backend_.behaviour.SetBlocked(true);
   Start(other, 30 * kMegabyte);
   Start(pool_, kMegabyte);
-  Watch(DeviceDeadline(31 * kMegabyte) - kTick);
+  Watch(DeadlineOf(31 * kMegabyte) - kTick);
   EXPECT_FALSE(lost());
   Watch(2 * kTick);
   EXPECT_TRUE(lost());
@@ -150,7 +166,7 @@ TEST_F(DeviceHealthTest, WhatIsDoneCountsNoMore) {
   pool_.Poll();
   backend_.behaviour.SetBlocked(true);
   Start(pool_, 0);
-  Watch(DeviceDeadline(0) + kTick);
+  Watch(DeadlineOf(0) + kTick);
   EXPECT_TRUE(lost());
   backend_.behaviour.FinishAll();
 }
@@ -181,7 +197,7 @@ TEST(AwaitSlotTest, GivesUpAfterTheDeadlineOfTheBytes) {
   backend.behaviour.SetBlocked(true);
   ASSERT_TRUE(slot.Start(SumOfInts(), 0, 1024).ok());
   EXPECT_EQ(kernels::ErrorReason(AwaitSlot(slot, kMegabyte, clock)), "DEVICE_LOST");
-  EXPECT_EQ(now - absl::UnixEpoch(), DeviceDeadline(kMegabyte) + kStep) << "the first call counts nothing";
+  EXPECT_EQ(now - absl::UnixEpoch(), DeadlineOf(kMegabyte) + kStep) << "the first call counts nothing";
   backend.behaviour.FinishAll();
 }
 
@@ -281,7 +297,7 @@ TEST_F(CanaryTest, NoticesADeviceThatHangs) {
   backend_.behaviour.SetBlocked(true);
   Tick(Canary::kInterval);
   EXPECT_EQ(pool_.in_flight(), 1u);
-  while (now_ < absl::UnixEpoch() + Canary::kInterval + DeviceDeadline(0)) Tick(kTick);
+  while (now_ < absl::UnixEpoch() + Canary::kInterval + DeadlineOf(0)) Tick(kTick);
   EXPECT_FALSE(lost()) << "the first call counts nothing";
   Tick(kTick);
   Tick(kTick);

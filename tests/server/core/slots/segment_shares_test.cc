@@ -15,6 +15,7 @@
 #include "server/core/slots/array_reducer.h"
 #include "server/core/slots/array_segment_reducer.h"
 #include "server/core/slots/slot_pool.h"
+#include "tests/server/drive_session.h"
 #include "tests/server/fake_slot.h"
 
 namespace warpfold::server {
@@ -135,6 +136,23 @@ TEST(LongSegmentsTest, ReducersOfThoseThatAreFinishedAreFreed) {
   send(2000);
   EXPECT_EQ(segments.segment_count(), 2100u);
   EXPECT_LT(mallinfo2().uordblks, before + 50'000);
+}
+
+// On a CPU. The client of the first call may wait for them before it sends more.
+TEST(SegmentReducerTest, ReportsTheResultsOfASlotThatWasRevoked) {
+  FakeBehaviour device;
+  FakeSlot slot(device, kSlotBytes, 0);
+  SlotPool pool({&slot});
+  int reports = 0;
+  ArraySegmentReducer segments(PartySlots(pool, "a"), kNoTime, Sum(), 16, [&] { ++reports; });
+  segments.TakeMessage();  // the layout
+  const std::vector<std::byte> bytes(40, std::byte{1});
+  ASSERT_EQ(segments.Append(bytes, nullptr).value(), bytes.size());
+  ASSERT_TRUE(segments.Pause().ok());
+  EXPECT_FALSE(segments.has_message());
+  RevokeLoans(pool);
+  EXPECT_TRUE(segments.has_message());
+  EXPECT_EQ(reports, 1);
 }
 
 }  // namespace
