@@ -70,6 +70,12 @@ absl::Status BlameSource(absl::Status status, const SliceSource& source) {
       "the array's memory cannot be read: a mapped file under it has become shorter than the map");
 }
 
+grpc::Slice NextChunk(const ReduceJob& job, std::uint64_t* offset, std::uint64_t end, LentMemory& memory) {
+  const std::size_t size = std::min(job.chunk_bytes, end - *offset);
+  *offset += size;
+  return job.source.slice(*offset - size, size, memory);
+}
+
 // Only calls for parts of an array need its name.
 StripeCall::StripeCall(const ReduceJob& job, const Stripe& stripe, bool return_state,
                        const Connection& connection, const Interrupts& interrupts)
@@ -82,9 +88,7 @@ StripeCall::StripeCall(const ReduceJob& job, const Stripe& stripe, bool return_s
 
 bool StripeCall::SendChunk() {
   if (offset_ == end_ || !stream_.AwaitAdmission()) return false;
-  const std::size_t size = std::min<std::uint64_t>(job_.chunk_bytes, end_ - offset_);
-  offset_ += size;
-  return stream_.Send(job_.source.slice(offset_ - size, size, memory_));
+  return stream_.Send(NextChunk(job_, &offset_, end_, memory_));
 }
 
 absl::StatusOr<v1::Reduction> StripeCall::Finish() {

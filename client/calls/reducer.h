@@ -56,6 +56,10 @@ struct ReduceJob {
   std::string array = {};  // names it to the servers if it is sent in several parts
 };
 
+// The next chunk of the array, which begins at *offset, in bytes, and ends at `end` at the latest. Advances
+// *offset.
+grpc::Slice NextChunk(const ReduceJob& job, std::uint64_t* offset, std::uint64_t end, LentMemory& memory);
+
 // One attempt at a part of the array, which its user drives:
 //
 //   while (call.SendChunk()) continue;

@@ -68,9 +68,7 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   ChunkStream stream(connection, job.deadline, interrupts, job.options, kPutMethod, PutHeaderOf(job, put));
   const std::uint64_t byte_count = job.element_count * job.element_bytes;
   for (std::uint64_t offset = 0; offset < byte_count && stream.AwaitAdmission();) {
-    const std::size_t size = std::min<std::uint64_t>(job.chunk_bytes, byte_count - offset);
-    if (!stream.Send(job.source.slice(offset, size, memory))) break;
-    offset += size;
+    if (!stream.Send(NextChunk(job, &offset, byte_count, memory))) break;
   }
   stream.Commit(job.element_bytes);
   absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish();
