@@ -82,12 +82,11 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   ReduceJob job = JobOf(*proto_spec, source, options);
   job.element_bytes = element_bytes;
   job.element_count = end_byte / element_bytes;
-  RetryLoop retry(*targets_, targets_->Next(), options_, job.deadline, InterruptsOf(options));
-  const auto send = [&](Attempt&) {
-    return SendStripe(job, stripe, /*return_state=*/true, retry.connection(), retry.interrupts());
+  const auto send = [&](const Connection& connection, const Interrupts& interrupts, Attempt&) {
+    return SendStripe(job, stripe, /*return_state=*/true, connection, interrupts);
   };
   // Other parts may have been reduced, for which this one is needed.
-  const absl::StatusOr<v1::Reduction> reduction = retry.Run(send, {.patient = true});
+  const absl::StatusOr<v1::Reduction> reduction = RunJob(job, targets_->Next(), send, {.patient = true});
   if (!reduction.ok()) return reduction.status();
   return StateOf(*reduction);
 }

@@ -8,7 +8,6 @@
 #include "client/calls/answer_check.h"
 #include "client/calls/methods.h"
 #include "client/calls/raw_call.h"
-#include "client/calls/retry.h"
 #include "client/calls/wire.h"
 #include "client/connections/status.h"
 #include "proto/limits.h"
@@ -107,13 +106,11 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
 
 absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job) {
   const bool is_small = job.element_count * job.element_bytes <= kSmallArrayBytes;
-  RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline,
-                  InterruptsOf(job.options));
-  return retry.Run([&](Attempt&) {
-    if (is_small && !job.options.checksum) return SendSmall(job, retry.connection(), retry.interrupts());
-    return SendStripe(job, {0, job.element_count}, /*return_state=*/false, retry.connection(),
-                      retry.interrupts());
-  });
+  const auto once = [&](const Connection& connection, const Interrupts& interrupts, Attempt&) {
+    if (is_small && !job.options.checksum) return SendSmall(job, connection, interrupts);
+    return SendStripe(job, {0, job.element_count}, /*return_state=*/false, connection, interrupts);
+  };
+  return RunJob(job, job.targets.Next(), once);
 }
 
 }  // namespace warpfold
