@@ -124,7 +124,7 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
 absl::StatusOr<Reduction> Client::Merge(const Spec& spec, ElementType type,
                                         std::span<const PartialState> states, const CallOptions& options) {
   const absl::Time start = SteadyNow();
-  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, false);
+  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, /*return_state=*/false);
   if (!merged.ok()) return merged.status();
   absl::StatusOr<Reduction> reduction = FromProto(*merged);
   if (reduction.ok()) reduction->timings.total = SteadyNow() - start;
@@ -134,7 +134,7 @@ absl::StatusOr<Reduction> Client::Merge(const Spec& spec, ElementType type,
 absl::StatusOr<PartialState> Client::MergeToState(const Spec& spec, ElementType type,
                                                   std::span<const PartialState> states,
                                                   const CallOptions& options) {
-  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, true);
+  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, /*return_state=*/true);
   if (!merged.ok()) return merged.status();
   return StateOf(*merged);
 }

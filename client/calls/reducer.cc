@@ -31,7 +31,8 @@ absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& 
   if (job.options.on_sent) job.options.on_sent(bytes);
   v1::ReduceArrayResponse response;
   if (absl::Status status = ParseAnswer(std::move(buffer), response); !status.ok()) return status;
-  absl::Status status = CheckReduction(job.spec, {0, job.element_count}, false, response.reduction());
+  absl::Status status =
+      CheckReduction(job.spec, {0, job.element_count}, /*state=*/false, response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
 }

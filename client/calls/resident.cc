@@ -103,7 +103,7 @@ absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, std::
   absl::Status status =
       CallUnary(scope, kReduceMethod, request, response, absl::FromChrono(TimeAwake(array_bytes)));
   if (!status.ok()) return status;
-  status = CheckReduction(spec, {0, reference.element_count}, false, response.reduction());
+  status = CheckReduction(spec, {0, reference.element_count}, /*state=*/false, response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
 }
