@@ -118,7 +118,9 @@ TEST_F(SegmentsAgainTest, SoDoesOneOfAReference) {
     });
     EXPECT_EQ(table.ok(), restarts) << table.status();
     EXPECT_EQ(service_.started, restarts ? 2 : 1);
-    if (table.ok()) EXPECT_EQ(table->columns[0].bits, std::vector<std::uint64_t>(10, 2));
+    if (table.ok()) {
+      EXPECT_EQ(table->columns[0].bits, std::vector<std::uint64_t>(10, 2));
+    }
   }
 }
 
