@@ -33,12 +33,8 @@ def run_segments(call: Call, cut: Cut, client: _native.Client, stop: Stop | None
     """
     if not isinstance(cut.lengths, int):
         place = None  # along axes there is one segment then, whose results are repeated
-    if call.progress is None:
-        result = _ask(call, cut, client, None, stop, place)
-    else:
-        with Meter(call.progress, call.elements.bytes_to_send) as meter:
-            result = _ask(call, cut, client, meter.tell, stop, place)
-            meter.finish()
+    with Meter(call.progress, call.elements.bytes_to_send) as tell:
+        result = _ask(call, cut, client, tell, stop, place)
 
     def shaped(values: Any) -> Any:
         # MemoryError or ValueError, NumPy's, if there are more values than memory can hold.
