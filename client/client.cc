@@ -40,7 +40,9 @@ auto AskTheOne(Targets& targets, const ClientOptions& client_options, const Call
                const Once& once) {
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(targets, 0, client_options, deadline, InterruptsOf(options));
-  return retry.Run([&](Attempt&) { return once(retry.connection(), deadline, retry.interrupts()); });
+  return retry.Run([&](const Connection& connection, const Interrupts& interrupts, Attempt&) {
+    return once(connection, deadline, interrupts);
+  });
 }
 
 }  // namespace
@@ -188,10 +190,10 @@ absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<
   ReduceJob job = JobOf(*proto_spec, source, options);
   job.element_bytes = element_bytes;
   job.element_count = byte_count / element_bytes;
-  RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
-  return retry.Run([&](Attempt& attempt) {
-    return SendArray(job, put, retry.connection(), retry.interrupts(), &attempt.may_be_done);
-  });
+  const auto once = [&](const Connection& connection, const Interrupts& interrupts, Attempt& attempt) {
+    return SendArray(job, put, connection, interrupts, &attempt.may_be_done);
+  };
+  return RunJob(job, 0, once);
 }
 
 absl::StatusOr<std::vector<ResidentArray>> Client::ListArrays(const std::string& owner,

@@ -82,12 +82,11 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   ReduceJob job = JobOf(*proto_spec, source, options);
   job.element_bytes = element_bytes;
   job.element_count = end_byte / element_bytes;
-  RetryLoop retry(*targets_, targets_->Next(), options_, job.deadline, InterruptsOf(options));
-  const auto send = [&](Attempt&) {
-    return SendStripe(job, stripe, /*return_state=*/true, retry.connection(), retry.interrupts());
+  const auto send = [&](const Connection& connection, const Interrupts& interrupts, Attempt&) {
+    return SendStripe(job, stripe, /*return_state=*/true, connection, interrupts);
   };
   // Other parts may have been reduced, for which this one is needed.
-  const absl::StatusOr<v1::Reduction> reduction = retry.Run(send, {.patient = true});
+  const absl::StatusOr<v1::Reduction> reduction = RunJob(job, targets_->Next(), send, {.patient = true});
   if (!reduction.ok()) return reduction.status();
   return StateOf(*reduction);
 }
@@ -125,7 +124,7 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
 absl::StatusOr<Reduction> Client::Merge(const Spec& spec, ElementType type,
                                         std::span<const PartialState> states, const CallOptions& options) {
   const absl::Time start = SteadyNow();
-  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, false);
+  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, /*return_state=*/false);
   if (!merged.ok()) return merged.status();
   absl::StatusOr<Reduction> reduction = FromProto(*merged);
   if (reduction.ok()) reduction->timings.total = SteadyNow() - start;
@@ -135,7 +134,7 @@ absl::StatusOr<Reduction> Client::Merge(const Spec& spec, ElementType type,
 absl::StatusOr<PartialState> Client::MergeToState(const Spec& spec, ElementType type,
                                                   std::span<const PartialState> states,
                                                   const CallOptions& options) {
-  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, true);
+  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, /*return_state=*/true);
   if (!merged.ok()) return merged.status();
   return StateOf(*merged);
 }

@@ -63,8 +63,9 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOption
   std::vector<absl::StatusOr<v1::GetServerInfoResponse>> answers(targets_->count());
   const auto ask = [&](std::size_t target, const Interrupts& each) {
     RetryLoop retry(*targets_, target, options_, deadline, each);
-    answers[target] =
-        retry.Run([&](Attempt&) { return AskServerInfo(retry.connection(), deadline, retry.interrupts()); });
+    answers[target] = retry.Run([&](const Connection& connection, const Interrupts& interrupts, Attempt&) {
+      return AskServerInfo(connection, deadline, interrupts);
+    });
     return answers[target].ok();
   };
   absl::Status status = RunSideBySide(targets_->count(), InterruptsOf(options), ask);

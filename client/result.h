@@ -70,8 +70,9 @@ struct Timings {
 struct Reduction {
   std::vector<OperatorResult> results;  // in the order of Spec::operators
   std::uint64_t element_count = 0;
-  // "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED": all devices of the server that
-  // responded, which for an array on several streams is the one that merged their states.
+  // "cpu", "cuda:N" or a list of GPUs and their name, or simt's with its seed, such as "simt:7 (slow: kernels
+  // executed on the CPU)": all devices of the server that responded, which for an array on several streams is
+  // the one that merged their states.
   std::string device;
   Timings timings;
 };

@@ -10,6 +10,7 @@
 #include "client/calls/answer_check.h"
 #include "client/calls/argument_check.h"
 #include "client/calls/chunk_stream.h"
+#include "client/calls/reducer.h"
 #include "client/calls/retry.h"
 #include "client/calls/segment_stream.h"
 #include "client/calls/translate.h"
@@ -65,13 +66,6 @@ absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
   }
   return MakeOperatorError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray, name,
                            TextOfNoValue(std::string(name)));
-}
-
-// once(connection, interrupts, attempt) is an attempt.
-template <typename Once>
-absl::StatusOr<SegmentSummary> RunJob(const ReduceJob& job, std::size_t target, const Once& once) {
-  RetryLoop retry(job.targets, target, job.client_options, job.deadline, InterruptsOf(job.options));
-  return retry.Run([&](Attempt& attempt) { return once(retry.connection(), retry.interrupts(), attempt); });
 }
 
 absl::StatusOr<SegmentSummary> Timed(absl::Time start, absl::StatusOr<SegmentSummary> summary) {

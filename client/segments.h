@@ -29,10 +29,10 @@
 
 namespace warpfold {
 
-// Memory for results, which MemoryConnection::AllocateForResults (shared_memory.h) makes, or which is of a
-// GPU, with RegisterGpuForResults:
+// Memory for results, of this process or of a GPU. shared_memory.h registers it with kReadWrite:
 //
-//   const auto results = connection.AllocateForResults(rows * sizeof(double));  // absl::StatusOr
+//   const auto results =  // absl::StatusOr
+//       connection.Allocate(rows * sizeof(double), warpfold::MemoryAccess::kReadWrite);
 //   const warpfold::SegmentCut cut = {.length = columns,
 //                                     .results = warpfold::ResultsReference{results->token()}};
 //   const auto summary = client.ReduceSegmentsReference({.operators = {"mean"}}, type, matrix, cut,

@@ -106,18 +106,8 @@ absl::StatusOr<MemoryConnection> MemoryConnection::Open(const std::string& path,
   return MemoryConnection(std::move(registrations));
 }
 
-absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count,
+absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count, MemoryAccess access,
                                                         const CallOptions& options) const {
-  return AllocateMemfd(byte_count, /*writable=*/false, options);
-}
-
-absl::StatusOr<SharedMemory> MemoryConnection::AllocateForResults(std::uint64_t byte_count,
-                                                                  const CallOptions& options) const {
-  return AllocateMemfd(byte_count, /*writable=*/true, options);
-}
-
-absl::StatusOr<SharedMemory> MemoryConnection::AllocateMemfd(std::uint64_t byte_count, bool writable,
-                                                             const CallOptions& options) const {
   const absl::Time deadline = SteadyNow() + options.timeout;
   if (byte_count == 0) return BadMemory("byte_count must be at least 1");
   if (byte_count > AvailableMemory()) return NoMemory(byte_count);
@@ -132,68 +122,41 @@ absl::StatusOr<SharedMemory> MemoryConnection::AllocateMemfd(std::uint64_t byte_
   absl::Cleanup unmaps = [address, byte_count] { munmap(address, byte_count); };
   CallOptions rest = options;
   rest.timeout = deadline - SteadyNow();
-  absl::StatusOr<RegisteredMemory> registered = RegisterMemfd(memfd, byte_count, writable, rest);
+  absl::StatusOr<RegisteredMemory> registered = Register(memfd, byte_count, access, rest);
   if (!registered.ok()) return registered.status();
   std::move(unmaps).Cancel();
   return SharedMemory({static_cast<std::byte*>(address), byte_count}, *std::move(registered));
 }
 
 absl::StatusOr<RegisteredMemory> MemoryConnection::Register(int memfd, std::uint64_t byte_count,
+                                                            MemoryAccess access,
                                                             const CallOptions& options) const {
-  return RegisterMemfd(memfd, byte_count, /*writable=*/false, options);
-}
-
-absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterForResults(int memfd, std::uint64_t byte_count,
-                                                                      const CallOptions& options) const {
-  return RegisterMemfd(memfd, byte_count, /*writable=*/true, options);
-}
-
-absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterMemfd(int memfd, std::uint64_t byte_count,
-                                                                 bool writable,
-                                                                 const CallOptions& options) const {
   if (absl::Status status = CheckIsMemfd(memfd); !status.ok()) return status;
   v1::MemoryRequest request;
   request.mutable_register_host()->set_byte_count(byte_count);
-  request.mutable_register_host()->set_writable(writable);
+  request.mutable_register_host()->set_writable(access == MemoryAccess::kReadWrite);
   absl::StatusOr<Registration> registration = registrations_->Register(request, memfd, options);
   if (!registration.ok()) return registration.status();
   return RegisteredMemory(
       std::make_unique<RegisteredMemory::State>(registrations_, *std::move(registration)));
 }
 
-absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(std::span<const std::byte> handle,
-                                                               const std::string& pci_bus_id,
-                                                               std::uint64_t byte_offset,
-                                                               std::uint64_t byte_count,
+absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(const GpuRange& range, MemoryAccess access,
                                                                const CallOptions& options) const {
-  return RegisterHandle(handle, pci_bus_id, byte_offset, byte_count, /*writable=*/false, options);
-}
-
-absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpuForResults(std::span<const std::byte> handle,
-                                                                         const std::string& pci_bus_id,
-                                                                         std::uint64_t byte_offset,
-                                                                         std::uint64_t byte_count,
-                                                                         const CallOptions& options) const {
-  return RegisterHandle(handle, pci_bus_id, byte_offset, byte_count, /*writable=*/true, options);
-}
-
-absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterHandle(std::span<const std::byte> handle,
-                                                                  const std::string& pci_bus_id,
-                                                                  std::uint64_t byte_offset,
-                                                                  std::uint64_t byte_count, bool writable,
-                                                                  const CallOptions& options) const {
-  if (handle.size() != kHandleBytes) return BadMemory(absl::StrCat("a handle has ", kHandleBytes, " bytes"));
+  if (range.handle.size() != kHandleBytes) {
+    return BadMemory(absl::StrCat("a handle has ", kHandleBytes, " bytes"));
+  }
   // The server could not read a message with text that is not UTF-8, and would close the connection.
-  if (!std::all_of(pci_bus_id.begin(), pci_bus_id.end(), absl::ascii_isprint)) {
+  if (!std::ranges::all_of(range.pci_bus_id, absl::ascii_isprint)) {
     return BadMemory("pci_bus_id must be printable ASCII characters");
   }
   v1::MemoryRequest request;
   v1::RegisterGpuMemory& memory = *request.mutable_register_gpu();
-  memory.set_handle(handle.data(), handle.size());
-  memory.set_pci_bus_id(pci_bus_id);
-  memory.set_byte_offset(byte_offset);
-  memory.set_byte_count(byte_count);
-  memory.set_writable(writable);
+  memory.set_handle(range.handle.data(), range.handle.size());
+  memory.set_pci_bus_id(range.pci_bus_id);
+  memory.set_byte_offset(range.byte_offset);
+  memory.set_byte_count(range.byte_count);
+  memory.set_writable(access == MemoryAccess::kReadWrite);
   absl::StatusOr<Registration> registration = registrations_->Register(request, std::nullopt, options);
   if (!registration.ok()) return registration.status();
   return RegisteredMemory(

@@ -44,6 +44,25 @@ namespace warpfold {
 
 class Registrations;
 
+// What the server may do with memory, for whoever knows its token.
+enum class MemoryAccess {
+  kRead,
+  // It also writes results of segments there. PERMISSION_DENIED (NOT_ALLOWED) unless this process has the
+  // user of the server's.
+  kReadWrite,
+};
+
+// A part of an allocation on a GPU.
+struct GpuRange {
+  // The 64 bytes of a cudaIpcMemHandle_t, from cudaIpcGetMemHandle of the allocation or of any address in it.
+  std::span<const std::byte> handle = {};
+  // Names the GPU, as cudaDeviceGetPCIBusId does; if it is empty, a server with several GPUs may read the
+  // memory with a different one.
+  std::string pci_bus_id = {};
+  std::uint64_t byte_offset = 0;  // from the allocation's start
+  std::uint64_t byte_count = 0;
+};
+
 // Memory that the server knows until this object is destroyed. The server forgets it then, or when the
 // process ends; a reduction that has begun is not disturbed. The destructor waits a tenth of a second at
 // most: a server that does not respond learns of it with the next registration, or from the end of the
@@ -64,7 +83,7 @@ class RegisteredMemory {
   std::unique_ptr<State> state_;
 };
 
-// Host memory of this process that the server maps: for reading, or for results, too.
+// Host memory of this process that the server maps.
 class SharedMemory {
  public:
   SharedMemory(SharedMemory&& other) noexcept;
@@ -95,53 +114,28 @@ class MemoryConnection {
 
   // New memory of this process, at least 1 byte. RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY) if the system does not
   // have that much, or the server allows less.
-  absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count, const CallOptions& options = {}) const;
-
-  // The same, but whoever knows the token can have results of segments written there, too. PERMISSION_DENIED
-  // (NOT_ALLOWED) unless this process has the user of the server's.
-  absl::StatusOr<SharedMemory> AllocateForResults(std::uint64_t byte_count,
-                                                  const CallOptions& options = {}) const;
+  absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count, MemoryAccess access = MemoryAccess::kRead,
+                                        const CallOptions& options = {}) const;
 
   // The first bytes of a memfd that is sealed against shrinking, and allocated: INVALID_ARGUMENT (BAD_MEMORY)
-  // for any other descriptor. The server seals the memfd against holes: map it for writing before this call.
-  // The descriptor still belongs to the caller, who may close it.
+  // for any other descriptor, and with kReadWrite for a memfd that has been sealed against writes. The server
+  // seals the memfd against holes: map it for writing before this call. The descriptor still belongs to the
+  // caller, who may close it.
   absl::StatusOr<RegisteredMemory> Register(int memfd, std::uint64_t byte_count,
+                                            MemoryAccess access = MemoryAccess::kRead,
                                             const CallOptions& options = {}) const;
-  // The same, but whoever knows the token can have results written there, too. INVALID_ARGUMENT (BAD_MEMORY)
-  // also if the memfd has been sealed against writes before; PERMISSION_DENIED as above.
-  absl::StatusOr<RegisteredMemory> RegisterForResults(int memfd, std::uint64_t byte_count,
-                                                      const CallOptions& options = {}) const;
 
-  // A part of an allocation on one of the server's GPUs. INVALID_ARGUMENT (BAD_MEMORY) unless `handle` has
-  // the 64 bytes of a cudaIpcMemHandle_t that the GPU knows, from cudaIpcGetMemHandle of the allocation or of
-  // any address in it, and `byte_offset` counts from the allocation's start; UNIMPLEMENTED
-  // (UNSUPPORTED_MEMORY) if the server reduces on the CPU. `pci_bus_id` names the GPU, as
-  // cudaDeviceGetPCIBusId does; if it is empty, a server with several GPUs may read the memory with a
-  // different one.
-  absl::StatusOr<RegisteredMemory> RegisterGpu(std::span<const std::byte> handle,
-                                               const std::string& pci_bus_id, std::uint64_t byte_offset,
-                                               std::uint64_t byte_count,
+  // Memory of one of the server's GPUs. INVALID_ARGUMENT (BAD_MEMORY) unless the GPU knows the handle;
+  // UNIMPLEMENTED (UNSUPPORTED_MEMORY) if the server reduces on the CPU.
+  //
+  // The server knows nothing of this process' streams: what they still do to the memory must have ended
+  // before a call for results. After such a call has failed, the memory must not be put to other use until
+  // the server no longer writes there: a call that names it is rejected, and tried again, until then.
+  absl::StatusOr<RegisteredMemory> RegisterGpu(const GpuRange& range,
+                                               MemoryAccess access = MemoryAccess::kRead,
                                                const CallOptions& options = {}) const;
-  // The same, but whoever knows the token can have results written there, too. PERMISSION_DENIED
-  // (NOT_ALLOWED) unless this process has the user of the server's. The server knows nothing of this process'
-  // streams: what they still do to the memory must have ended before the call for results. After a call that
-  // failed, the memory must not be put to other use until the server no longer writes there: a call that
-  // names it is rejected, and tried again, until then.
-  absl::StatusOr<RegisteredMemory> RegisterGpuForResults(std::span<const std::byte> handle,
-                                                         const std::string& pci_bus_id,
-                                                         std::uint64_t byte_offset, std::uint64_t byte_count,
-                                                         const CallOptions& options = {}) const;
 
  private:
-  absl::StatusOr<SharedMemory> AllocateMemfd(std::uint64_t byte_count, bool writable,
-                                             const CallOptions& options) const;
-  absl::StatusOr<RegisteredMemory> RegisterMemfd(int memfd, std::uint64_t byte_count, bool writable,
-                                                 const CallOptions& options) const;
-  absl::StatusOr<RegisteredMemory> RegisterHandle(std::span<const std::byte> handle,
-                                                  const std::string& pci_bus_id, std::uint64_t byte_offset,
-                                                  std::uint64_t byte_count, bool writable,
-                                                  const CallOptions& options) const;
-
   explicit MemoryConnection(std::shared_ptr<Registrations> registrations);
   std::shared_ptr<Registrations> registrations_;
 };

@@ -31,8 +31,8 @@ Writer::State::State(Targets& targets, const ClientOptions& client_options, cons
       retry(targets, targets.Next(), client_options, deadline, InterruptsOf(options)) {}
 
 absl::Status Writer::State::Open(const v1::ReduceHeader& header) {
-  return retry.Run([&](Attempt&) {
-    stream.emplace(retry.connection(), deadline, retry.interrupts(), options, header, /*array=*/"",
+  return retry.Run([&](const Connection& connection, const Interrupts& interrupts, Attempt&) {
+    stream.emplace(connection, deadline, interrupts, options, header, /*array=*/"",
                    RawCall::Load::kArrayOnce);
     sent = SteadyNow();
     // Even if the server is not asked, the header is at least on its way.

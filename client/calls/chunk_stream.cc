@@ -12,14 +12,34 @@
 
 namespace warpfold {
 
+ChunkSender::ChunkSender(RawCall& call, const CallOptions& options) : call_(call), on_sent_(options.on_sent) {
+  if (options.checksum) crc_.emplace();
+}
+
+bool ChunkSender::Send(const grpc::Slice& chunk) {
+  if (crc_.has_value()) crc_->Extend(std::as_bytes(std::span(chunk.begin(), chunk.size())));
+  if (!call_.Write(ChunkMessage(chunk))) return false;
+  byte_count_ += chunk.size();
+  if (on_sent_) on_sent_(chunk.size());
+  return true;
+}
+
+v1::ReduceCommit ChunkSender::Commit(std::uint64_t element_bytes) const {
+  v1::ReduceCommit commit;
+  // The server rejects an array that ends inside an element: its byte count shows this.
+  if (element_bytes != 0) commit.set_element_count(byte_count_ / element_bytes);
+  commit.set_byte_count(byte_count_);
+  if (crc_.has_value()) commit.set_crc32c(crc_->value());
+  return commit;
+}
+
 ChunkStream::ChunkStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
                          const CallOptions& options, const char* method,
                          const google::protobuf::MessageLite& header, const std::string& array,
                          RawCall::Load load)
     : scope_(connection, deadline, interrupts, array),
       call_(scope_, method, nullptr, load),
-      on_sent_(options.on_sent) {
-  if (options.checksum) crc_.emplace();
+      chunks_(call_, options) {
   over_ = !call_.Write(Serialize(header));
 }
 
@@ -29,13 +49,8 @@ bool ChunkStream::AwaitAdmission() {
 }
 
 bool ChunkStream::Send(const grpc::Slice& chunk) {
-  if (!AwaitAdmission()) return false;
-  if (crc_.has_value()) crc_->Extend(std::as_bytes(std::span(chunk.begin(), chunk.size())));
-  over_ = !call_.Write(ChunkMessage(chunk));
-  if (over_) return false;
-  byte_count_ += chunk.size();
-  if (on_sent_) on_sent_(chunk.size());
-  return true;
+  over_ = !AwaitAdmission() || !chunks_.Send(chunk);
+  return !over_;
 }
 
 bool ChunkStream::Flush() {
@@ -52,11 +67,7 @@ bool ChunkStream::Commit(std::uint64_t element_bytes) {
   if (over_) return false;
   // A commit has the same number in the requests of all such calls.
   v1::ReduceRequest request;
-  v1::ReduceCommit& commit = *request.mutable_commit();
-  // The server rejects an array that ends inside an element: its byte count shows this.
-  if (element_bytes != 0) commit.set_element_count(byte_count_ / element_bytes);
-  commit.set_byte_count(byte_count_);
-  if (crc_.has_value()) commit.set_crc32c(crc_->value());
+  *request.mutable_commit() = chunks_.Commit(element_bytes);
   committed_ = call_.WriteLast(Serialize(request));
   over_ = !committed_;
   return committed_;

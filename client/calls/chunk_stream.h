@@ -32,6 +32,27 @@ inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMinChunkBytes = 4096;
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{4} << 20;
 
+// Sends an array's chunks over a call, and counts what the commit says about them. Threads: one at a time.
+class ChunkSender {
+ public:
+  // Takes checksum and on_sent from `options`. Both must outlive this.
+  ChunkSender(RawCall& call, const CallOptions& options);
+
+  // False if the call is over: its Finish says why.
+  bool Send(const grpc::Slice& chunk);
+
+  // The end of the array, whose elements have `element_bytes` bytes; 0 if only the server knows.
+  v1::ReduceCommit Commit(std::uint64_t element_bytes) const;
+
+  std::uint64_t sent_bytes() const { return byte_count_; }
+
+ private:
+  RawCall& call_;
+  const std::function<void(std::uint64_t bytes)>& on_sent_;
+  std::optional<proto::Crc32c> crc_;  // of all chunks
+  std::uint64_t byte_count_ = 0;
+};
+
 // Threads: one at a time.
 class ChunkStream {
  public:
@@ -54,8 +75,7 @@ class ChunkStream {
   // Waits up to `timeout` for the call to end. Returns whether it has: Finish then does not wait.
   bool AwaitEnd(absl::Duration timeout);
 
-  // Ends the array, whose elements have `element_bytes` bytes; 0 if only the server knows. False if the call
-  // is over: Finish says why.
+  // Ends the array; `element_bytes` as in ChunkSender. False if the call is over: Finish says why.
   bool Commit(std::uint64_t element_bytes);
 
   // Waits for the response. INTERNAL for a response before the commit. Call once.
@@ -64,16 +84,14 @@ class ChunkStream {
   // Whether the network has taken more than the header, if only the commit of an array without elements: the
   // server may have done what the call is for.
   bool took_messages() const { return call_.writes_completed() > kMessagesBeforeChunks; }
-  std::uint64_t sent_bytes() const { return byte_count_; }
+  std::uint64_t sent_bytes() const { return chunks_.sent_bytes(); }
 
  private:
   static constexpr int kMessagesBeforeChunks = 1;  // the header
 
   CallScope scope_;
   RawCall call_;
-  const std::function<void(std::uint64_t bytes)>& on_sent_;
-  std::optional<proto::Crc32c> crc_;  // of all chunks
-  std::uint64_t byte_count_ = 0;
+  ChunkSender chunks_;
   bool over_ = false;
   bool may_send_ = false;
   bool committed_ = false;

@@ -29,17 +29,15 @@ Stripe RangeOf(const v1::MergeRequest& request) {
 }
 
 absl::StatusOr<v1::Reduction> Merge(const ReduceJob& job, const v1::MergeRequest& request) {
-  RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline,
-                  InterruptsOf(job.options));
   v1::MergeResponse response;
-  const auto ask = [&](Attempt&) {
-    CallScope scope(retry.connection(), job.deadline, retry.interrupts());
+  const auto ask = [&](const Connection& connection, const Interrupts& interrupts, Attempt&) {
+    CallScope scope(connection, job.deadline, interrupts);
     return CallUnary(scope, kMergeMethod, request, response);
   };
-  if (absl::Status status = retry.Run(ask, {.patient = true}); !status.ok()) return status;
-  absl::Status check =
-      CheckReduction(job.spec, RangeOf(request), request.return_state(), response.reduction());
-  if (!check.ok()) return check;
+  absl::Status status = RunJob(job, job.targets.Next(), ask, {.patient = true});
+  if (!status.ok()) return status;
+  status = CheckReduction(job.spec, RangeOf(request), request.return_state(), response.reduction());
+  if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
 }
 

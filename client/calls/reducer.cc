@@ -8,7 +8,6 @@
 #include "client/calls/answer_check.h"
 #include "client/calls/methods.h"
 #include "client/calls/raw_call.h"
-#include "client/calls/retry.h"
 #include "client/calls/wire.h"
 #include "client/connections/status.h"
 #include "proto/limits.h"
@@ -32,7 +31,8 @@ absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& 
   if (job.options.on_sent) job.options.on_sent(bytes);
   v1::ReduceArrayResponse response;
   if (absl::Status status = ParseAnswer(std::move(buffer), response); !status.ok()) return status;
-  absl::Status status = CheckReduction(job.spec, {0, job.element_count}, false, response.reduction());
+  absl::Status status =
+      CheckReduction(job.spec, {0, job.element_count}, /*state=*/false, response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
 }
@@ -70,6 +70,12 @@ absl::Status BlameSource(absl::Status status, const SliceSource& source) {
       "the array's memory cannot be read: a mapped file under it has become shorter than the map");
 }
 
+grpc::Slice NextChunk(const ReduceJob& job, std::uint64_t* offset, std::uint64_t end, LentMemory& memory) {
+  const std::size_t size = std::min(job.chunk_bytes, end - *offset);
+  *offset += size;
+  return job.source.slice(*offset - size, size, memory);
+}
+
 // Only calls for parts of an array need its name.
 StripeCall::StripeCall(const ReduceJob& job, const Stripe& stripe, bool return_state,
                        const Connection& connection, const Interrupts& interrupts)
@@ -82,9 +88,7 @@ StripeCall::StripeCall(const ReduceJob& job, const Stripe& stripe, bool return_s
 
 bool StripeCall::SendChunk() {
   if (offset_ == end_ || !stream_.AwaitAdmission()) return false;
-  const std::size_t size = std::min<std::uint64_t>(job_.chunk_bytes, end_ - offset_);
-  offset_ += size;
-  return stream_.Send(job_.source.slice(offset_ - size, size, memory_));
+  return stream_.Send(NextChunk(job_, &offset_, end_, memory_));
 }
 
 absl::StatusOr<v1::Reduction> StripeCall::Finish() {
@@ -103,13 +107,11 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
 
 absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job) {
   const bool is_small = job.element_count * job.element_bytes <= kSmallArrayBytes;
-  RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline,
-                  InterruptsOf(job.options));
-  return retry.Run([&](Attempt&) {
-    if (is_small && !job.options.checksum) return SendSmall(job, retry.connection(), retry.interrupts());
-    return SendStripe(job, {0, job.element_count}, /*return_state=*/false, retry.connection(),
-                      retry.interrupts());
-  });
+  const auto once = [&](const Connection& connection, const Interrupts& interrupts, Attempt&) {
+    if (is_small && !job.options.checksum) return SendSmall(job, connection, interrupts);
+    return SendStripe(job, {0, job.element_count}, /*return_state=*/false, connection, interrupts);
+  };
+  return RunJob(job, job.targets.Next(), once);
 }
 
 }  // namespace warpfold

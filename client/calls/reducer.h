@@ -16,6 +16,7 @@
 #include "client/array.h"
 #include "client/calls/array_stream.h"
 #include "client/calls/lent_memory.h"
+#include "client/calls/retry.h"
 #include "client/calls/stripes.h"
 #include "client/connections/connection.h"
 #include "client/connections/targets.h"
@@ -55,6 +56,17 @@ struct ReduceJob {
   absl::Time deadline;
   std::string array = {};  // names it to the servers if it is sent in several parts
 };
+
+// Runs a job's attempts, the first one at target `preferred`. `once` and `begin` as in RetryLoop::Run.
+template <class Once>
+auto RunJob(const ReduceJob& job, std::size_t preferred, const Once& once, const Attempt& begin = {}) {
+  RetryLoop retry(job.targets, preferred, job.client_options, job.deadline, InterruptsOf(job.options));
+  return retry.Run(once, begin);
+}
+
+// The next chunk of the array, which begins at *offset, in bytes, and ends at `end` at the latest. Advances
+// *offset.
+grpc::Slice NextChunk(const ReduceJob& job, std::uint64_t* offset, std::uint64_t end, LentMemory& memory);
 
 // One attempt at a part of the array, which its user drives:
 //

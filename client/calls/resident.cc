@@ -84,9 +84,7 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   ChunkStream stream(connection, job.deadline, interrupts, job.options, kPutMethod, PutHeaderOf(job, put));
   const std::uint64_t byte_count = job.element_count * job.element_bytes;
   for (std::uint64_t offset = 0; offset < byte_count && stream.AwaitAdmission();) {
-    const std::size_t size = std::min<std::uint64_t>(job.chunk_bytes, byte_count - offset);
-    if (!stream.Send(job.source.slice(offset, size, memory))) break;
-    offset += size;
+    if (!stream.Send(NextChunk(job, &offset, byte_count, memory))) break;
   }
   stream.Commit(job.element_bytes);
   absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish();
@@ -123,7 +121,7 @@ absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, std::
   absl::Status status =
       CallUnary(scope, kReduceMethod, request, response, absl::FromChrono(TimeAwake(array_bytes)));
   if (!status.ok()) return status;
-  status = CheckReduction(spec, {0, reference.element_count}, false, response.reduction());
+  status = CheckReduction(spec, {0, reference.element_count}, /*state=*/false, response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
 }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -83,13 +82,13 @@ class RetryLoop {
   // pause.
   bool Again(const absl::Status& status, const Attempt& failed);
 
-  // Calls `once` until what it returns, a status or a StatusOr, is OK or is not retried. Each time it gets a
-  // copy of `begin`, in which it records what it has done.
+  // Calls once(connection, interrupts, attempt) until what it returns, a status or a StatusOr, is OK or is
+  // not retried. Each time `attempt` is a copy of `begin`, in which it records what it has done.
   template <class Once>
-  auto Run(const Once& once, const Attempt& begin = {}) -> decltype(once(std::declval<Attempt&>())) {
+  auto Run(const Once& once, const Attempt& begin = {}) {
     while (true) {
       Attempt attempt = begin;
-      auto answer = once(attempt);
+      auto answer = once(connection(), interrupts(), attempt);
       if (answer.ok() || !Again(StatusOf(answer), attempt)) return answer;
     }
   }

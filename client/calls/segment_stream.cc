@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/calls/answer_check.h"
+#include "client/calls/chunk_stream.h"
 #include "client/calls/raw_call.h"
 #include "client/calls/translate.h"
 #include "client/calls/wire.h"
 #include "client/connections/status.h"
-#include "proto/crc32c.h"
 #include "proto/time_awake.h"
 
 namespace warpfold {
@@ -80,7 +80,8 @@ class SegmentStream {
         scope_(connection, job.deadline, interrupts),
         call_(
             scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); },
-            RawCall::Load::kArray) {}
+            RawCall::Load::kArray),
+        chunks_(call_, job.options) {}
 
   // `more_follow`: this is not the only message.
   bool SendHeader(const v1::ReduceSegmentsHeader& header, bool more_follow) {
@@ -100,21 +101,14 @@ class SegmentStream {
   // Bytes [begin, end) of the array, as chunks.
   bool SendBytes(std::uint64_t begin, std::uint64_t end) {
     while (begin < end) {
-      const std::size_t size = std::min<std::uint64_t>(job_.chunk_bytes, end - begin);
-      const grpc::Slice slice = job_.source.slice(begin, size, memory_);
-      if (job_.options.checksum) crc_.Extend(std::as_bytes(std::span(slice.begin(), slice.size())));
-      if (!Write(ChunkMessage(slice))) return false;
-      if (job_.options.on_sent) job_.options.on_sent(size);
-      begin += size;
+      if (!chunks_.Send(NextChunk(job_, &begin, end, memory_))) return false;
     }
     return true;
   }
   bool SendCommit(std::uint64_t segment_count) {
     v1::ReduceSegmentsRequest request;
     v1::SegmentsCommit& commit = *request.mutable_commit();
-    commit.mutable_array()->set_element_count(job_.element_count);
-    commit.mutable_array()->set_byte_count(job_.element_count * job_.element_bytes);
-    if (job_.options.checksum) commit.mutable_array()->set_crc32c(crc_.value());
+    *commit.mutable_array() = chunks_.Commit(job_.element_bytes);
     commit.set_segment_count(segment_count);
     return Write(Serialize(request));
   }
@@ -143,7 +137,7 @@ class SegmentStream {
   absl::Status answer_status_;
   CallScope scope_;
   RawCall call_;
-  proto::Crc32c crc_;
+  ChunkSender chunks_;
   bool sent_last_ = false;
 };
 

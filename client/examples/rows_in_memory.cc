@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   if (!kept.ok()) return Fail(kept.status());
   const auto server = warpfold::MemoryConnection::Open(argv[2]);
   if (!server.ok()) return Fail(server.status());
-  const auto memory = server->AllocateForResults(kRows * sizeof(double));
+  const auto memory = server->Allocate(kRows * sizeof(double), warpfold::MemoryAccess::kReadWrite);
   if (!memory.ok()) return Fail(memory.status());
 
   // A mean is one column of doubles: SegmentColumnsOf says so.

@@ -94,8 +94,8 @@ void AddInPlace(Client& client, const std::string& memory_socket, std::uint64_t 
   if (absl::IsUnavailable(gpu.status())) return;
   const auto connection = OrExit(warpfold::MemoryConnection::Open(memory_socket));
   const auto memory = std::make_shared<warpfold::cli::GpuMemory>(OrExit(std::move(gpu)));
-  auto registered = std::make_shared<warpfold::RegisteredMemory>(
-      OrExit(connection.RegisterGpu(memory->handle(), warpfold::cli::GpuMemory::pci_bus_id(), 0, bytes)));
+  auto registered =
+      std::make_shared<warpfold::RegisteredMemory>(OrExit(connection.RegisterGpu(memory->range())));
   // The registration goes before the memory.
   auto owner = std::make_shared<std::pair<decltype(memory), decltype(registered)>>(memory, registered);
   add("ipc", owner, registered->token());

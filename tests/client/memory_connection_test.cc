@@ -99,7 +99,7 @@ TEST_F(MemoryConnectionTest, AServerThatWasSlowHearsOfAllThatIsGivenBackAlsoIfNo
 TEST_F(MemoryConnectionTest, WhatTheClientFindsAtFaultItRefusesByItself) {
   EXPECT_TRUE(IsRefusedCall(connection_.Allocate(0).status()));
   EXPECT_TRUE(IsRefusedCall(connection_.Register(-1, 1).status()));
-  EXPECT_TRUE(IsRefusedCall(connection_.RegisterGpu({}, "", 0, 1).status()));
+  EXPECT_TRUE(IsRefusedCall(connection_.RegisterGpu({.byte_count = 1}).status()));
 }
 
 TEST_F(MemoryConnectionTest, AnEndBeforeTheQuestionIsHeard) {
@@ -109,7 +109,10 @@ TEST_F(MemoryConnectionTest, AnEndBeforeTheQuestionIsHeard) {
   const auto expect_end = [&](const CallOptions& options, absl::StatusCode code) {
     EXPECT_EQ(MemoryConnection::Open(path_, options).status().code(), code);
     EXPECT_EQ(CodeOf(options), code);
-    EXPECT_EQ(connection_.RegisterGpu(handle, "", 0, 1, options).status().code(), code);
+    EXPECT_EQ(connection_.RegisterGpu({.handle = handle, .byte_count = 1}, MemoryAccess::kRead, options)
+                  .status()
+                  .code(),
+              code);
   };
   expect_end({.stop = stop.get_token()}, absl::StatusCode::kCancelled);
   expect_end({.keep_going = [] { return false; }}, absl::StatusCode::kCancelled);
@@ -143,11 +146,13 @@ TEST_F(MemoryConnectionTest, WhatTheServerWouldHangUpOnChangesNothing) {
   close(file);
   for (const std::size_t size : {0, 63, 65, 1 << 20}) {
     const std::vector<std::byte> handle(size);
-    EXPECT_EQ(connection_.RegisterGpu(handle, "", 0, 1).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(connection_.RegisterGpu({.handle = handle, .byte_count = 1}).status().code(),
+              absl::StatusCode::kInvalidArgument);
   }
-  const absl::Status no_text =
-      connection_.RegisterGpu(std::vector<std::byte>(64), "0000:\xff", 0, 1).status();
-  EXPECT_EQ(no_text.message(), "pci_bus_id must be printable ASCII characters");
+  const std::vector<std::byte> handle(64);
+  const GpuRange no_text = {.handle = handle, .pci_bus_id = "0000:\xff", .byte_count = 1};
+  EXPECT_EQ(connection_.RegisterGpu(no_text).status().message(),
+            "pci_bus_id must be printable ASCII characters");
   EXPECT_EQ(connection_.Allocate(0).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(peer_.registered(), 1);
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token()));

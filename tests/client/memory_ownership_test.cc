@@ -67,7 +67,9 @@ TEST_F(MemoryConnectionTest, AForkedProcessDoesNotWaitForItsParentsThreads) {
   peer.SetHanging(true);
   std::atomic<int> asked = 0;
   const auto keep_going = [&] { return ++asked > 0; };
-  const auto ask = [&] { EXPECT_TRUE(connection->Allocate(4096, {.keep_going = keep_going}).ok()); };
+  const auto ask = [&] {
+    EXPECT_TRUE(connection->Allocate(4096, MemoryAccess::kRead, {.keep_going = keep_going}).ok());
+  };
   std::jthread first(ask);
   while (asked < 3) absl::SleepFor(absl::Milliseconds(1));  // until it awaits the response
   std::jthread second(ask);
@@ -95,7 +97,7 @@ TEST_F(MemoryConnectionTest, AForkInTheMiddleOfAQuestionLeavesItToItsProcess) {
     if (child > 0) peer_.SetHanging(false);
     return true;
   };
-  const auto memory = connection_.Allocate(4096, {.keep_going = keep_going});
+  const auto memory = connection_.Allocate(4096, MemoryAccess::kRead, {.keep_going = keep_going});
   if (child == 0) {
     const absl::Status status = memory.status();
     const bool is_told = absl::IsFailedPrecondition(status) && absl::StrContains(status.message(), "forked");
@@ -129,7 +131,7 @@ TEST_F(MemoryConnectionTest, MemoryThatIsGivenBackWhileAnotherThreadAsksIsToldBy
   std::optional<SharedMemory> other;
   std::thread thread([&] {
     const auto keep_going = [&asking] { return asking = true; };
-    other.emplace(*connection_.Allocate(4096, {.keep_going = keep_going}));
+    other.emplace(*connection_.Allocate(4096, MemoryAccess::kRead, {.keep_going = keep_going}));
   });
   while (!asking) absl::SleepFor(absl::Milliseconds(1));
   memory.reset();

@@ -131,7 +131,7 @@ class MemoryConnectionTest : public testing::Test {
   }
 
   absl::StatusCode CodeOf(const CallOptions& options) {
-    return connection_.Allocate(4096, options).status().code();
+    return connection_.Allocate(4096, MemoryAccess::kRead, options).status().code();
   }
 
   const TemporaryFolder folder_;

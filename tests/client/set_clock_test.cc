@@ -151,7 +151,7 @@ TEST_P(SetClockTest, TheMemorySocketMayAnswerLater) {
     if (questions == 5) peer.SetHanging(false);
     return true;
   };
-  const auto memory = connection.Allocate(4096, {.keep_going = keep_going});
+  const auto memory = connection.Allocate(4096, MemoryAccess::kRead, {.keep_going = keep_going});
   EXPECT_TRUE(memory.ok()) << memory.status();
   EXPECT_TRUE(connection.Allocate(4096).ok());
 }
@@ -164,14 +164,15 @@ TEST_P(SetClockTest, AThreadThatWaitsForTheMemorySocketGoesOn) {
   peer.SetHanging(true);
   std::atomic<int> asked = 0;
   const auto note = [&] { return ++asked > 0; };
-  std::jthread other([&] { EXPECT_TRUE(connection.Allocate(4096, {.keep_going = note}).ok()); });
+  std::jthread other(
+      [&] { EXPECT_TRUE(connection.Allocate(4096, MemoryAccess::kRead, {.keep_going = note}).ok()); });
   while (asked < 3) absl::SleepFor(absl::Milliseconds(1));  // until it awaits the response
   const auto keep_going = [&, questions = 0]() mutable {
     if (++questions == 2) clock_.Set(ahead());
     if (questions == 5) peer.SetHanging(false);
     return true;
   };
-  EXPECT_TRUE(connection.Allocate(4096, {.keep_going = keep_going}).ok());
+  EXPECT_TRUE(connection.Allocate(4096, MemoryAccess::kRead, {.keep_going = keep_going}).ok());
 }
 
 // Forward and back: by less than a call has, by more than the memory socket may be silent, and by an hour.

@@ -267,12 +267,9 @@ def test_what_raises_lets_go_of_the_array_without_a_collection(server, options, 
         del array
         assert await goes(alive)
 
-    with no_collection():
-        if "timeout" in options:
-            with silence() as address:
-                run(scenario, address)
-        else:
-            run(scenario, server.address)
+    peer = silence() if "timeout" in options else contextlib.nullcontext(server.address)
+    with no_collection(), peer as address:
+        run(scenario, address)
 
 
 async def sum_that_is_cancelled(client, memory):
@@ -290,6 +287,7 @@ async def sum_within(client, memory):
 @pytest.mark.parametrize("call", [
     sum_that_is_cancelled, sum_within, lambda client, memory: client.sum(memory, timeout=0.002),
     lambda client, memory: client.sum(memory, dtype="float32", progress=progress_without_more),
+    lambda client, memory: client.sum(memory.cast("f", (1024, 1024)), 1, timeout=0.002),
     lambda client, memory: client.put(memory),  # this is more than the server keeps
     lambda client, memory: client.sum(memory), lambda client, memory: client.put(memory[:4096])])
 def test_an_arrays_memory_can_be_closed_right_after_its_call(server, call):

@@ -68,6 +68,7 @@ absl::StatusOr<GpuMemory> GpuMemory::Allocate(std::size_t bytes) {
   const Driver* const driver = FindDriver();
   if (driver == nullptr) return absl::UnavailableError("this machine has no NVIDIA GPU, or no driver for it");
   GpuMemory memory;
+  memory.bytes_ = bytes;
   Handle handle;
   if (driver->set_current(driver->context) != 0 || driver->allocate(&memory.address_, bytes) != 0 ||
       driver->get_handle(&handle, memory.address_) != 0) {
@@ -86,11 +87,10 @@ absl::StatusOr<GpuMemory> GpuMemory::CopyOf(std::span<const std::byte> bytes) {
 }
 
 GpuMemory::GpuMemory(GpuMemory&& other) noexcept
-    : address_(std::exchange(other.address_, 0)), handle_(other.handle_) {}
+    : address_(std::exchange(other.address_, 0)), bytes_(other.bytes_), handle_(other.handle_) {}
 
-std::string GpuMemory::pci_bus_id() {
-  const Driver* const driver = FindDriver();
-  return driver == nullptr ? "" : driver->bus_id.data();
+GpuRange GpuMemory::range() const {
+  return {.handle = handle_, .pci_bus_id = FindDriver()->bus_id.data(), .byte_count = bytes_};
 }
 
 GpuMemory::~GpuMemory() {

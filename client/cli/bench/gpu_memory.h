@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "absl/status/statusor.h"
+#include "client/shared_memory.h"
 
 namespace warpfold::cli {
 
@@ -25,14 +25,13 @@ class GpuMemory {
   GpuMemory& operator=(GpuMemory&&) = delete;
   ~GpuMemory();
 
-  // The cudaIpcMemHandle_t with which another process can open the memory.
-  std::span<const std::byte> handle() const { return handle_; }
-  // The PCI bus id of the GPU.
-  static std::string pci_bus_id();
+  // What another process needs to open the memory. Refers to this object.
+  GpuRange range() const;
 
  private:
   GpuMemory() = default;
   std::uint64_t address_ = 0;
+  std::size_t bytes_ = 0;
   std::array<std::byte, 64> handle_ = {};
 };
 

@@ -76,8 +76,7 @@ absl::Status HandOver(const std::string& memory_socket, std::span<const std::byt
   if (!gpu.ok()) return gpu.status();
   there.gpu.emplace(*std::move(gpu));
   const absl::Time begin = SteadyNow();
-  absl::StatusOr<RegisteredMemory> registered =
-      connection->RegisterGpu(there.gpu->handle(), GpuMemory::pci_bus_id(), 0, memory.size());
+  absl::StatusOr<RegisteredMemory> registered = connection->RegisterGpu(there.gpu->range());
   there.handed_over = SteadyNow() - begin;
   if (!registered.ok()) return registered.status();
   there.registered.emplace(*std::move(registered));
@@ -102,7 +101,7 @@ absl::Status PlaceOnGpu(const MemoryConnection& connection, std::uint64_t bytes,
   there.gpu_results.emplace(*std::move(gpu));
   const absl::Time begin = SteadyNow();
   absl::StatusOr<RegisteredMemory> registered =
-      connection.RegisterGpuForResults(there.gpu_results->handle(), GpuMemory::pci_bus_id(), 0, bytes);
+      connection.RegisterGpu(there.gpu_results->range(), MemoryAccess::kReadWrite);
   there.handed_over += SteadyNow() - begin;
   if (!registered.ok()) return registered.status();
   there.registered_results.emplace(*std::move(registered));
@@ -120,7 +119,7 @@ absl::Status PlaceResults(const std::string& memory_socket, const BenchFlags& fl
   const std::uint64_t bytes = segments * columns->size() * sizeof(std::uint64_t);
   if (flags.results == BenchResults::kGpu) return PlaceOnGpu(*connection, bytes, there);
   const absl::Time begin = SteadyNow();
-  absl::StatusOr<SharedMemory> shared = connection->AllocateForResults(bytes);
+  absl::StatusOr<SharedMemory> shared = connection->Allocate(bytes, MemoryAccess::kReadWrite);
   there.handed_over += SteadyNow() - begin;
   if (!shared.ok()) return shared.status();
   there.shared_results.emplace(*std::move(shared));

@@ -22,14 +22,25 @@ struct MappedRange::Slot {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;
   std::atomic<std::uintptr_t> missing = 0;
+  Slot* next = nullptr;
 };
 
 namespace {
 
 using Slot = MappedRange::Slot;
 
-// More than the calls that asyncio's client has in progress.
-std::array<Slot, 256> slots;
+// As many as ranges have lived at the same time. None is ever removed, since the signal handler may be
+// reading it; new ones are put in front.
+std::atomic<Slot*> slots = nullptr;
+
+// The first slot of which this is true; null if there is none.
+template <typename Predicate>
+Slot* FindSlot(const Predicate& is_sought) {
+  Slot* slot = slots;
+  while (slot != nullptr && !is_sought(*slot)) slot = slot->next;
+  return slot;
+}
+
 std::uintptr_t page_bytes = 4096;
 // The process whose calls the slots belong to: a process that is forked from it has the slots, too, but not
 // the calls.
@@ -53,16 +64,16 @@ void NoteMissing(Slot& slot, std::uintptr_t from) {
 // Replaces the pages from this one to the end of the array: everything after the file's end is missing, too.
 bool ReplaceMissingPages(std::uintptr_t page) {
   std::uintptr_t end = 0;
-  for (const Slot& slot : slots) {
-    if (slot.begin <= page && page < slot.end) end = std::max(end, slot.end.load());
+  for (const Slot* slot = slots; slot != nullptr; slot = slot->next) {
+    if (slot->begin <= page && page < slot->end) end = std::max(end, slot->end.load());
   }
   if (end == 0 || mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                        MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
     return false;
   }
   // Other arrays that lie there have lost the same pages.
-  for (Slot& slot : slots) {
-    if (slot.begin < end && page < slot.end) NoteMissing(slot, std::max(page, slot.begin.load()));
+  for (Slot* slot = slots; slot != nullptr; slot = slot->next) {
+    if (slot->begin < end && page < slot->end) NoteMissing(*slot, std::max(page, slot->begin.load()));
   }
   return true;
 }
@@ -118,13 +129,13 @@ void RemoveHandler() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
 MappedRange::MappedRange(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   const absl::MutexLock lock(&mutex);
-  if (active++ == 0) InstallHandler();
-  const auto free = std::find_if(slots.begin(), slots.end(), [](const Slot& slot) { return slot.end == 0; });
-  if (free == slots.end()) {
-    --active;
-    return;
+  slot_ = FindSlot([](const Slot& slot) { return slot.end == 0; });
+  if (slot_ == nullptr) {
+    slot_ = new Slot;
+    slot_->next = slots;
+    slots = slot_;
   }
-  slot_ = &*free;
+  if (active++ == 0) InstallHandler();
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
   slot_->missing = 0;
   slot_->begin = begin & ~(page_bytes - 1);
@@ -139,10 +150,9 @@ MappedRange::~MappedRange() {
   slot_->end = 0;
   slot_->begin = 0;
   if (missing != 0) {
-    const auto other = std::find_if(slots.begin(), slots.end(), [missing, end](const Slot& slot) {
-      return slot.begin < end && slot.end > missing;
-    });
-    if (other != slots.end()) {
+    Slot* const other =
+        FindSlot([missing, end](const Slot& slot) { return slot.begin < end && slot.end > missing; });
+    if (other != nullptr) {
       NoteMissing(*other, missing);  // It reads them still, and goes last.
     } else {
       mprotect(reinterpret_cast<void*>(missing), end - missing, PROT_NONE);

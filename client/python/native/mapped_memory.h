@@ -30,7 +30,7 @@ class MappedRange {
   struct Slot;
 
  private:
-  Slot* slot_ = nullptr;  // none if all are taken: the range is then as unprotected as any memory
+  Slot* slot_ = nullptr;  // none for no bytes
 };
 
 }  // namespace warpfold::python

@@ -31,16 +31,15 @@ MemoryConnection Connect(const std::string& path, const CallOptions& settings, c
   return Call(watch, [&] { return MemoryConnection::Open(path, options); });
 }
 
-// The server may also write results there, since any array in it can be an `out`.
+MemoryAccess AccessFor(bool results) { return results ? MemoryAccess::kReadWrite : MemoryAccess::kRead; }
+
 std::shared_ptr<SharedMemory> Allocate(const MemoryConnection& connection, std::uint64_t byte_count,
                                        bool for_results, const CallOptions& settings,
                                        const std::stop_source* stop) {
   Watch watch{nb::none()};
   const CallOptions options = OptionsOf(settings, stop, watch);
-  return MakeProcessBound<SharedMemory>(Call(watch, [&] {
-    return for_results ? connection.AllocateForResults(byte_count, options)
-                       : connection.Allocate(byte_count, options);
-  }));
+  return MakeProcessBound<SharedMemory>(
+      Call(watch, [&] { return connection.Allocate(byte_count, AccessFor(for_results), options); }));
 }
 
 std::shared_ptr<RegisteredMemory> RegisterGpu(const MemoryConnection& connection, const nb::bytes& handle,
@@ -49,10 +48,12 @@ std::shared_ptr<RegisteredMemory> RegisterGpu(const MemoryConnection& connection
                                               const CallOptions& settings, const std::stop_source* stop) {
   Watch watch{nb::none()};
   const CallOptions options = OptionsOf(settings, stop, watch);
-  const std::span bytes(reinterpret_cast<const std::byte*>(handle.c_str()), handle.size());
-  const auto ask = for_results ? &MemoryConnection::RegisterGpuForResults : &MemoryConnection::RegisterGpu;
+  const GpuRange range = {.handle = {reinterpret_cast<const std::byte*>(handle.c_str()), handle.size()},
+                          .pci_bus_id = pci_bus_id,
+                          .byte_offset = byte_offset,
+                          .byte_count = byte_count};
   return MakeProcessBound<RegisteredMemory>(
-      Call(watch, [&] { return (connection.*ask)(bytes, pci_bus_id, byte_offset, byte_count, options); }));
+      Call(watch, [&] { return connection.RegisterGpu(range, AccessFor(for_results), options); }));
 }
 
 // This keeps its memory alive, as NumPy's views of it do.

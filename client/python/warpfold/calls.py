@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
 from warpfold import _native, forks, options
 from warpfold.arrays import Elements, comes_in_pieces, elements_of, views_of
 from warpfold.errors import DeadlineExceededError, NotFoundError
-from warpfold.progress import Meter
+from warpfold.progress import Meter, Teller
 from warpfold.stops import Stop, in_callers_code
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Call:
     elements: Elements
     task: _native.Task
     settings: Settings
-    progress: Callable[[int, int | None], object] | Literal[True] | None
+    progress: Teller | None
 
 
 def task_of(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | None = None,
@@ -195,7 +195,7 @@ def check_one_stream(given: Mapping[str, Any], what: str) -> None:
         raise ValueError(f"{what} one stream, not streams={given['streams']}")
 
 
-def progress_of(given: Mapping[str, Any]) -> Callable[[int, int | None], object] | Literal[True] | None:
+def progress_of(given: Mapping[str, Any]) -> Teller | None:
     progress = given.get("progress")
     if progress is None or progress is False:
         return None
@@ -211,12 +211,8 @@ def itself(answer: Any) -> Any:
 
 def run(call: Call, client: _native.Client, stop: Stop | None = None) -> _native.Answer:
     """Blocks until the result is there. Signal handlers run meanwhile if this is the main thread."""
-    if call.progress is None:
-        return _ask(client, call, None, stop)
-    with Meter(call.progress, call.elements.bytes_to_send) as meter:
-        answer = _ask(client, call, meter.tell, stop)
-        meter.finish()
-    return answer
+    with Meter(call.progress, call.elements.bytes_to_send) as tell:
+        return _ask(client, call, tell, stop)
 
 
 def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] | None,

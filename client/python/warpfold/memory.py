@@ -168,14 +168,16 @@ class Memory:
     def of_gpu(self, array: Any, settings: Settings, stop: Stop | None) -> Elements | None:
         """An array in GPU memory, by reference; None if it has to be staged."""
         place = gpu.place_of(array)
-        reference = None if place is None else self.refer_to_gpu(array, place, False, settings, stop)
-        if place is None or reference is None:
+        if place is None:
+            return None
+        reference = self.refer_to_gpu(array, place, settings, stop, for_results=False)
+        if reference is None:
             return None
         return Elements(place.type, dtype_of(place.type), "gpu memory", shape=place.shape, owner=array,
                         reference=reference)
 
-    def refer_to_gpu(self, array: Any, place: gpu.Place, for_results: bool, settings: Settings,
-                     stop: Stop | None) -> Reference | None:
+    def refer_to_gpu(self, array: Any, place: gpu.Place, settings: Settings, stop: Stop | None, *,
+                     for_results: bool) -> Reference | None:
         """Waits until the GPU has finished this process's work. None if the server cannot open the memory."""
         number = gpu.settle(place.address)
         if not number:  # memory that cannot be shared may have the number 0
@@ -293,7 +295,7 @@ class MemoryOfCall(NamedTuple):
         """Where the server can write all elements of this array; None if it cannot."""
         if place.address % _RESULT_BYTES != 0:
             return None
-        return self.memory.refer_to_gpu(array, place, True, self.settings, self.stop)
+        return self.memory.refer_to_gpu(array, place, self.settings, self.stop, for_results=True)
 
 
 def _lengths_of(shape: Shape) -> tuple[int, ...]:

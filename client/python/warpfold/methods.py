@@ -321,7 +321,7 @@ class Methods(Generic[V, R]):
     def max_subarray_sum(self, array: Any, *, nan: NanPolicy = "propagate",
                          **options: Unpack[CallOptions]) -> V:
         """A Subarray: the largest sum of a contiguous, non-empty part, and where that part is."""
-        return self._one("max_subarray_sum", array, None, False, options, nan=nan)
+        return self._one("max_subarray_sum", array, axis=None, keepdims=False, options=options, nan=nan)
 
     def matrix_product(self, array: Any, *, modulus: int | None = None,
                        **options: Unpack[CallOptions]) -> V:

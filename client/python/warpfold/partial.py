@@ -180,13 +180,8 @@ class Parts(Generic[R, S]):
             views = [_view(piece, question.type) for piece in pieces]
             task = question.task()
             try:
-                if progress is None:
-                    answer = client.reduce_part(views, first_element, task, settings.native(), None, stop)
-                else:
-                    with Meter(progress, sum(view.nbytes for view in views)) as meter:
-                        answer = client.reduce_part(views, first_element, task, settings.native(), meter.tell,
-                                                    stop)
-                        meter.finish()
+                with Meter(progress, sum(view.nbytes for view in views)) as tell:
+                    answer = client.reduce_part(views, first_element, task, settings.native(), tell, stop)
             finally:
                 for piece in pieces:
                     piece.check_mapping()

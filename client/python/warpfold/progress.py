@@ -9,38 +9,38 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
+Teller = Callable[[int, int | None], object] | Literal[True]  # a function, or a tqdm bar
+
 
 class Meter:
-    """Tells a callback, or a tqdm bar, how much was sent. For a with statement."""
+    """Tells a callback, or a tqdm bar, how much was sent. A with statement gets the function that is called
+    with the bytes sent so far: None if nobody wants to know. At its end everything was sent."""
 
-    def __init__(self, progress: Callable[[int, int | None], object] | Literal[True], total: int | None):
+    def __init__(self, progress: Teller | None, total: int | None):
         self._total = total
         self._told = 0
-        self._bar: Any = None
-        if progress is True:
-            self._bar = _bar(total)
-        else:
-            self._callback = progress
+        self._callback = None if progress is True else progress
+        self._bar: Any = _bar(total) if progress is True else None
 
     def tell(self, sent: int) -> None:
         # Bytes that are sent again after a failure are counted again, but the array does not grow by them.
         done = max(self._told, sent if self._total is None else min(sent, self._total))
         if self._bar is not None:
             self._bar.update(done - self._told)
-        else:
+        elif self._callback is not None:
             self._callback(done, self._total)
         self._told = done
 
-    def finish(self) -> None:
-        """Called after the response: everything was sent."""
-        self.tell(self._told if self._total is None else self._total)
+    def __enter__(self) -> Callable[[int], object] | None:
+        return None if self._bar is None and self._callback is None else self.tell
 
-    def __enter__(self) -> Meter:
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+    def __exit__(self, error: type[BaseException] | None, *unused: object) -> None:
+        try:
+            if error is None:
+                self.tell(self._told if self._total is None else self._total)
+        finally:
+            if self._bar is not None:
+                self._bar.close()
 
 
 def _bar(total: int | None) -> Any:

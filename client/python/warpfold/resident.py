@@ -286,12 +286,8 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
         task = task_of(elements.type, (), matrix_of(elements) if matrix else None)
         answers: list[_native.Array] = []
         try:
-            if progress is None:
-                client.put(view, task, ttl_s, owner, settings.native(), None, stop, answers)
-            else:
-                with Meter(progress, view.nbytes) as meter:
-                    client.put(view, task, ttl_s, owner, settings.native(), meter.tell, stop, answers)
-                    meter.finish()
+            with Meter(progress, view.nbytes) as tell:
+                client.put(view, task, ttl_s, owner, settings.native(), tell, stop, answers)
             elements.check_mapping()
         except BaseException as error:  # such as those from `progress` and signal handlers
             for kept in answers:

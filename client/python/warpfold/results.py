@@ -104,8 +104,9 @@ class Result(Mapping[str, Any]):
 
     outcomes: an Outcome for each operator, even for those without a value.
     element_count: of the whole array.
-    device: "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED": all devices of the server that
-        responded, which for an array on several streams or servers is the one that merged the states.
+    device: "cpu", "cuda:N" or a list of GPUs and their name, or simt's with its seed, such as "simt:7 (slow:
+        kernels executed on the CPU)": all devices of the server that responded, which for an array on several
+        streams or servers is the one that merged the states.
     backend: "cpu", "cuda" or "simt".
     timings: a Timings.
     way: how the elements were sent: "memory" (from where they are), "copied" (piece by piece, from an array

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -33,12 +34,8 @@ def run_segments(call: Call, cut: Cut, client: _native.Client, stop: Stop | None
     """
     if not isinstance(cut.lengths, int):
         place = None  # along axes there is one segment then, whose results are repeated
-    if call.progress is None:
-        result = _ask(call, cut, client, None, stop, place)
-    else:
-        with Meter(call.progress, call.elements.bytes_to_send) as meter:
-            result = _ask(call, cut, client, meter.tell, stop, place)
-            meter.finish()
+    with Meter(call.progress, call.elements.bytes_to_send) as tell:
+        result = _ask(call, cut, client, tell, stop, place)
 
     def shaped(values: Any) -> Any:
         # MemoryError or ValueError, NumPy's, if there are more values than memory can hold.
@@ -59,9 +56,8 @@ def _ask(call: Call, cut: Cut, client: _native.Client, progress: Callable[[int],
     reference = elements.reference
     if reference is not None and cut.is_in_place:
         try:
-            return _answered(call, cut, client, place, lambda to: client.reduce_segments_reference(
-                reference.token, reference.byte_offset, reference.count, cut.lengths, to, call.task,
-                call.settings.native(), stop))
+            return _answered(call, cut, client, place,
+                             functools.partial(_refer, call, cut, client, reference, stop))
         except NotFoundError:
             if elements.way == "resident":
                 raise
@@ -72,10 +68,25 @@ def _ask(call: Call, cut: Cut, client: _native.Client, progress: Callable[[int],
     view = elements.view
     elements.way = "memory" if view.contiguous_in(cut.order) else "copied"
     try:
-        return _answered(call, cut, client, place, lambda to: client.reduce_segments(
-            view, cut.order, cut.lengths, to, call.task, call.settings.native(), progress, stop))
+        return _answered(call, cut, client, place,
+                         functools.partial(_send, call, cut, client, view, progress, stop))
     finally:
         elements.check_mapping()  # whose error says more than that the system could not read
+
+
+# These are no lambdas: the frame of one keeps what it uses, also after it was cleared (warpfold.aio).
+def _refer(call: Call, cut: Cut, client: _native.Client, reference: Reference, stop: Stop | None,
+           place: _native.Place) -> _native.SegmentsAnswer:
+    return client.reduce_segments_reference(
+        reference.token, reference.byte_offset, reference.count, cut.lengths, place, call.task,
+        call.settings.native(), stop)
+
+
+def _send(call: Call, cut: Cut, client: _native.Client, view: _native.View,
+          progress: Callable[[int], object] | None, stop: Stop | None,
+          place: _native.Place) -> _native.SegmentsAnswer:
+    return client.reduce_segments(view, cut.order, cut.lengths, place, call.task, call.settings.native(),
+                                  progress, stop)
 
 
 def _answered(call: Call, cut: Cut, client: _native.Client, place: Reference | None,

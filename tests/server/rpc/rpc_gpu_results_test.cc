@@ -32,13 +32,14 @@ class GpuResultsTest : public MemorySocketTest {
   GpuResultsTest() : values_(Iota(60'000)) {
     // More than a sum of int32 can overflow.
     for (std::size_t i = 0; i < values_.size(); i += 7) values_[i] = static_cast<std::int32_t>(i * 7919);
-    memory_.emplace(*Register(0, /*for_results=*/true));
+    memory_.emplace(*Register(0, MemoryAccess::kReadWrite));
   }
 
-  absl::StatusOr<RegisteredMemory> Register(std::uint64_t byte_offset, bool for_results) {
+  absl::StatusOr<RegisteredMemory> Register(std::uint64_t byte_offset, MemoryAccess access) {
     const std::vector<std::byte> handle(64);
-    return for_results ? connection_->RegisterGpuForResults(handle, "0000:0f:00.0", byte_offset, kBytes)
-                       : connection_->RegisterGpu(handle, "0000:0f:00.0", byte_offset, kBytes);
+    return connection_->RegisterGpu(
+        {.handle = handle, .pci_bus_id = "0000:0f:00.0", .byte_offset = byte_offset, .byte_count = kBytes},
+        access);
   }
 
   absl::StatusOr<SegmentTable> Reduce(const ArrayReference& array, const SegmentCut& cut,
@@ -133,13 +134,13 @@ TEST_F(GpuResultsTest, PlacesThatAreRefused) {
         Reduce(kept->whole(), {.length = 10, .results = ResultsReference{token, byte_offset}}).status();
     return status.ok() ? "" : GetErrorInfo(status)->metadata.at("field");
   };
-  EXPECT_EQ(field_of(Register(0, /*for_results=*/false)->token(), 0), "results_reference.token");
+  EXPECT_EQ(field_of(Register(0, MemoryAccess::kRead)->token(), 0), "results_reference.token");
   const std::uint64_t most = kBytes - values_.size() / 10 * kColumns * 8;
   EXPECT_EQ(field_of(memory_->token(), most), "");
   EXPECT_EQ(field_of(memory_->token(), most + 8), "results_reference.byte_offset");
   EXPECT_EQ(field_of(memory_->token(), 4), "results_reference.byte_offset");
   // The address counts.
-  const auto odd = Register(4, /*for_results=*/true);
+  const auto odd = Register(4, MemoryAccess::kReadWrite);
   ASSERT_TRUE(odd.ok()) << odd.status();
   EXPECT_EQ(field_of(odd->token(), 4), "");
   EXPECT_EQ(field_of(odd->token(), 0), "results_reference.byte_offset");

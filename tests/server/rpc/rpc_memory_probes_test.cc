@@ -35,7 +35,8 @@ class MemoryProbesTest : public MemorySocketTest {
                                                       const std::string& pci_bus_id = "") {
     std::vector<std::byte> handle(64);
     handle[0] = static_cast<std::byte>(fate);
-    return connection.RegisterGpu(handle, pci_bus_id, 0, bytes, options);
+    return connection.RegisterGpu({.handle = handle, .pci_bus_id = pci_bus_id, .byte_count = bytes},
+                                  MemoryAccess::kRead, options);
   }
   MemoryConnection Connect() const {
     auto connection = MemoryConnection::Open(path_);

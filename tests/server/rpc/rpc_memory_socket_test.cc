@@ -146,11 +146,11 @@ TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   EXPECT_THAT(refusal(half, 1 << 19), testing::HasSubstr("allocated"));
   const int large = Memfd(2 * kMaxRegisteredBytes, true, F_SEAL_SHRINK);
   EXPECT_THAT(refusal(large, 2 * kMaxRegisteredBytes), testing::HasSubstr("max_registered_bytes"));
-  EXPECT_THAT(std::string(connection_->RegisterGpu({}, "", 0, 1).status().message()),
+  EXPECT_THAT(std::string(connection_->RegisterGpu({.byte_count = 1}).status().message()),
               testing::HasSubstr("handle"));
-  EXPECT_THAT(std::string(connection_->RegisterGpu(std::vector<std::byte>(64), std::string(32, '0'), 0, 1)
-                              .status()
-                              .message()),
+  const std::vector<std::byte> handle(64);
+  const GpuRange long_id = {.handle = handle, .pci_bus_id = std::string(32, '0'), .byte_count = 1};
+  EXPECT_THAT(std::string(connection_->RegisterGpu(long_id).status().message()),
               testing::HasSubstr("pci_bus_id"));
   // The rejected registrations have left nothing behind.
   auto memory = connection_->Allocate(kMaxRegisteredBytes);
@@ -166,7 +166,8 @@ TEST_F(MemorySocketTest, AWrongArgumentLosesNoOtherMemory) {
   EXPECT_TRUE(absl::IsInvalidArgument(connection_->Register(fd, 4096).status()));
   close(fd);
   const std::vector<std::byte> long_handle(1 << 20);
-  EXPECT_TRUE(absl::IsInvalidArgument(connection_->RegisterGpu(long_handle, "", 0, 1).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(connection_->RegisterGpu({.handle = long_handle, .byte_count = 1}).status()));
   EXPECT_TRUE(connection_->Allocate(4096).ok());
   EXPECT_TRUE(Reduce({At(memory->token(), 0, 10)}).ok());
 }
@@ -281,7 +282,8 @@ TEST_F(MemorySocketTest, MemoryThatIsReadWhenItIsGivenBackStaysUntilThen) {
 
 TEST_F(MemorySocketTest, GpuMemoryIsReducedAsAnyOther) {
   const std::vector<std::byte> handle(64);
-  auto registered = connection_->RegisterGpu(handle, "0000:0f:00.0", 0, 4096);
+  auto registered =
+      connection_->RegisterGpu({.handle = handle, .pci_bus_id = "0000:0f:00.0", .byte_count = 4096});
   ASSERT_TRUE(registered.ok()) << registered.status();
   ASSERT_TRUE(Reduce({At(registered->token(), 0, 1024)}).ok());
   EXPECT_EQ(Value(), 0);

@@ -88,7 +88,8 @@ TEST_F(MemoryTurnsTest, WhoLeavesWhileMuchIsRegisteredLosesIt) {
     auto other = MemoryConnection::Open(path_);
     EXPECT_TRUE(other.ok()) << other.status();
     const CallOptions options = {.keep_going = [&] { return goes_on.load(); }};
-    const absl::Status status = other->Allocate(FakeBackend::kManyBytes + 1, options).status();
+    const absl::Status status =
+        other->Allocate(FakeBackend::kManyBytes + 1, MemoryAccess::kRead, options).status();
     EXPECT_TRUE(absl::IsCancelled(status)) << status;
   });
   Await([&] { return socket_->registrar().registered_bytes() > 0; });
@@ -205,7 +206,8 @@ TEST_F(MemoryTurnsTest, WhoLeavesWhileItWaitsForRoomTakesNone) {
   EXPECT_TRUE(connection_->Allocate(FakeBackend::kManyBytes + 1).ok());
   {
     const auto leaves = MemoryConnection::Open(path_);
-    const absl::Status status = leaves->Allocate(kMaxRegisteredBytes - 8192, {.timeout = 2 * kIdle}).status();
+    const absl::Status status =
+        leaves->Allocate(kMaxRegisteredBytes - 8192, MemoryAccess::kRead, {.timeout = 2 * kIdle}).status();
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   }
   absl::SleepFor(kIdle);  // until the server has seen it leave
@@ -228,7 +230,8 @@ TEST_F(MemoryTurnsTest, WhoLeavesWhileAMemfdIsSealedLosesAllAtOnce) {
   ASSERT_TRUE(registered.ok()) << registered.status();
   const std::string token = registered->token();
   const int fd = Memfd(kHangs, true, F_SEAL_SHRINK);
-  const absl::Status status = other->Register(fd, 1, {.timeout = absl::Milliseconds(100)}).status();
+  const absl::Status status =
+      other->Register(fd, 1, MemoryAccess::kRead, {.timeout = absl::Milliseconds(100)}).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   const absl::Time start = absl::Now();
   { const auto gone = *std::move(registered); }
@@ -264,7 +267,8 @@ TEST_F(MemoryTurnsTest, WithoutAProcessThatSealsTheClientIsTold) {
   const auto connection = MemoryConnection::Open(path);
   ASSERT_TRUE(connection.ok()) << connection.status();
   const int fd = Memfd(4096, true, F_SEAL_SHRINK);
-  const absl::Status status = connection->Register(fd, 1, {.timeout = absl::Seconds(10)}).status();
+  const absl::Status status =
+      connection->Register(fd, 1, MemoryAccess::kRead, {.timeout = absl::Seconds(10)}).status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_EQ(GetErrorInfo(status).value_or(ErrorInfo()).reason, "NO_PROBER");
   close(fd);
@@ -278,7 +282,8 @@ TEST_F(MemoryTurnsTest, ManyRegisterAtOnce) {
       const auto connection = MemoryConnection::Open(path_);
       ASSERT_TRUE(connection.ok()) << connection.status();
       for (int j = 0; j < 100; ++j) {
-        const absl::Status status = connection->Allocate(4096, {.timeout = absl::Seconds(20)}).status();
+        const absl::Status status =
+            connection->Allocate(4096, MemoryAccess::kRead, {.timeout = absl::Seconds(20)}).status();
         ASSERT_TRUE(status.ok()) << status;
       }
     });

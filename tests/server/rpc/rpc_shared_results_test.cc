@@ -37,7 +37,7 @@ class SharedResultsTest : public MemorySocketTest {
   SharedResultsTest() : values_(Iota(60'000)) {
     // More than a sum of int32 can overflow; argmax of no elements has no value.
     for (std::size_t i = 0; i < values_.size(); i += 7) values_[i] = static_cast<std::int32_t>(i * 7919);
-    auto memory = connection_->AllocateForResults(kMaxRegisteredBytes / 2);
+    auto memory = connection_->Allocate(kMaxRegisteredBytes / 2, MemoryAccess::kReadWrite);
     EXPECT_TRUE(memory.ok()) << memory.status();
     memory_.emplace(*std::move(memory));
     std::ranges::fill(memory_->data(), kUntouched);

@@ -38,7 +38,7 @@ class WritableMemoryTest : public MemorySocketTest {
 TEST_F(WritableMemoryTest, MemfdsForResults) {
   constexpr int kShrink = F_SEAL_SHRINK;
   const int good = Memfd(8192, true, kShrink);
-  const auto registered = connection_->RegisterForResults(good, 8192);
+  const auto registered = connection_->Register(good, 8192, MemoryAccess::kReadWrite);
   ASSERT_TRUE(registered.ok()) << registered.status();
   // Nobody else can map it for writing now, nor make holes into it.
   EXPECT_EQ(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, good, 0), MAP_FAILED);
@@ -57,7 +57,7 @@ TEST_F(WritableMemoryTest, MemfdsForResults) {
   // It was sealed against writes before; its bytes are not there; it cannot be sealed.
   for (const int seals : {kShrink | F_SEAL_WRITE, kShrink | F_SEAL_FUTURE_WRITE}) {
     const int sealed = Memfd(8192, true, seals);
-    const absl::Status status = connection_->RegisterForResults(sealed, 8192).status();
+    const absl::Status status = connection_->Register(sealed, 8192, MemoryAccess::kReadWrite).status();
     EXPECT_EQ(GetErrorInfo(status)->reason, "BAD_MEMORY");
     EXPECT_THAT(status.message(), testing::HasSubstr("for writing"));
     EXPECT_TRUE(connection_->Register(sealed, 8192).ok()) << "it can be read";
@@ -66,17 +66,19 @@ TEST_F(WritableMemoryTest, MemfdsForResults) {
   const int writable = Memfd(8192, true, kShrink);
   const int readable = open(absl::StrCat("/proc/self/fd/", writable).c_str(), O_RDONLY);
   ASSERT_GE(readable, 0);
-  EXPECT_THAT(connection_->RegisterForResults(readable, 8192).status().message(),
+  EXPECT_THAT(connection_->Register(readable, 8192, MemoryAccess::kReadWrite).status().message(),
               testing::HasSubstr("it must be open for writing"));
   close(readable);
   close(writable);
   const int sparse = Memfd(8192, false, kShrink);
-  EXPECT_EQ(GetErrorInfo(connection_->RegisterForResults(sparse, 8192).status())->reason, "BAD_MEMORY");
+  EXPECT_EQ(GetErrorInfo(connection_->Register(sparse, 8192, MemoryAccess::kReadWrite).status())->reason,
+            "BAD_MEMORY");
   close(sparse);
   const int hanging = Memfd(kHangs, true, kShrink);
-  EXPECT_EQ(GetErrorInfo(connection_->RegisterForResults(hanging, kHangs).status())->reason, "BAD_MEMORY");
+  EXPECT_EQ(GetErrorInfo(connection_->Register(hanging, kHangs, MemoryAccess::kReadWrite).status())->reason,
+            "BAD_MEMORY");
   close(hanging);
-  EXPECT_TRUE(connection_->AllocateForResults(4096).ok());
+  EXPECT_TRUE(connection_->Allocate(4096, MemoryAccess::kReadWrite).ok());
 }
 
 // Without the memory socket's answer, the mapping goes with the client.
@@ -85,14 +87,15 @@ TEST_F(WritableMemoryTest, AClientThatLeavesWhileItsMemoryIsSealed) {
   const auto other = MemoryConnection::Open(path_);
   ASSERT_TRUE(other.ok());
   EXPECT_TRUE(absl::IsDeadlineExceeded(
-      other->RegisterForResults(hanging, kHangs, {.timeout = absl::Milliseconds(50)}).status()));
+      other->Register(hanging, kHangs, MemoryAccess::kReadWrite, {.timeout = absl::Milliseconds(50)})
+          .status()));
   close(hanging);
-  EXPECT_TRUE(connection_->AllocateForResults(4096).ok());
+  EXPECT_TRUE(connection_->Allocate(4096, MemoryAccess::kReadWrite).ok());
 }
 
 // A place is reserved for a call, and other places are not.
 TEST_F(WritableMemoryTest, PlacesThatTouchAndPlacesThatOverlap) {
-  const auto shared = connection_->AllocateForResults(4096);
+  const auto shared = connection_->Allocate(4096, MemoryAccess::kReadWrite);
   ASSERT_TRUE(shared.ok()) << shared.status();
   const std::shared_ptr<const NamedMemory> memory = Named(*shared);
   ASSERT_TRUE(memory->BeginWriting(80, 160));
@@ -111,7 +114,7 @@ TEST_F(WritableMemoryTest, PlacesThatTouchAndPlacesThatOverlap) {
 
 // A call without segments names no byte of the place of another one.
 TEST_F(WritableMemoryTest, PlacesWithoutBytes) {
-  const auto shared = connection_->AllocateForResults(4096);
+  const auto shared = connection_->Allocate(4096, MemoryAccess::kReadWrite);
   ASSERT_TRUE(shared.ok()) << shared.status();
   const std::shared_ptr<const NamedMemory> memory = Named(*shared);
   const auto place = ResultsMemory::Take(memory, 80, 8, 10);
