@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
 #include "client/connections/status.h"
+#include "proto/error_reasons.h"
 #include "proto/shared/steady_time.h"
 
 namespace warpfold {
@@ -177,10 +179,17 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   }
   began_ = SteadyNow();
   was_connected_ = lease_.connection().IsReady();
-  if (began_ >= deadline_ && !interrupts_.stop.stop_requested()) return false;
+  is_late_ = began_ >= deadline_ && !interrupts_.stop.stop_requested();
+  if (is_late_) return false;
   // This also applies after an interrupt: an attempt that starts cancelled reports this, while `status` is
   // still the old failure.
   return true;
+}
+
+absl::Status RetryLoop::Outcome(const absl::Status& status) const {
+  if (!is_late_) return status;
+  return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
+                   absl::StrCat("the deadline passed while no server could be reached: ", status.message()));
 }
 
 }  // namespace warpfold

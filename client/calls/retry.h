@@ -81,6 +81,9 @@ class RetryLoop {
   // new connection is made; if that, or another target, leads to one that drains, too, then only after the
   // pause.
   bool Again(const absl::Status& status, const Attempt& failed);
+  // What the call returns once Again has returned false: `status`, or DEADLINE_EXCEEDED if the time ran out
+  // while it waited.
+  absl::Status Outcome(const absl::Status& status) const;
 
   // Calls once(connection, interrupts, attempt) until what it returns, a status or a StatusOr, is OK or is
   // not retried. Each time `attempt` is a copy of `begin`, in which it records what it has done.
@@ -89,7 +92,8 @@ class RetryLoop {
     while (true) {
       Attempt attempt = begin;
       auto answer = once(connection(), interrupts(), attempt);
-      if (answer.ok() || !Again(StatusOf(answer), attempt)) return answer;
+      if (answer.ok()) return answer;
+      if (!Again(StatusOf(answer), attempt)) return decltype(answer)(Outcome(StatusOf(answer)));
     }
   }
 
@@ -121,6 +125,7 @@ class RetryLoop {
   Targets::Failed failed_;          // since all of them have had their turn
   bool drained_ = false;            // the server of the last attempt
   bool was_connected_ = false;      // when the attempt began
+  bool is_late_ = false;            // the deadline passed during the wait for the next attempt
   absl::Time began_ = SteadyNow();  // the attempt
 };
 

@@ -95,7 +95,7 @@ absl::Status Registrar::CheckRoom(std::uint64_t byte_count, uid_t user) {
   std::size_t count_of_user = 1;
   std::uint64_t bytes = 0;
   std::uint64_t bytes_of_user = byte_count;
-  for (const std::list<Registration>* registrations : {&registrations_, &given_back_}) {
+  for (const std::list<Registration>* registrations : {&waiting_, &registrations_, &given_back_}) {
     for (const Registration& registration : *registrations) {
       ++count;
       bytes += registration.byte_count;
@@ -143,53 +143,35 @@ absl::StatusOr<Registrar::Handle> Registrar::BeginHost(Memfd memfd, std::uint64_
     Unmap(std::move(writable), user);
     return status;
   }
-  return registrations_.insert(
-      registrations_.end(),
+  return waiting_.insert(
+      waiting_.end(),
       {.user = user, .byte_count = byte_count, .source = std::move(memfd), .mapping = std::move(writable)});
 }
 
 absl::StatusOr<Registrar::Handle> Registrar::BeginGpu(const kernels::ProcessMemory& memory, uid_t user) {
   if (absl::Status status = CheckGpu(memory, user); !status.ok()) return status;
-  return registrations_.insert(registrations_.end(),
-                               {.user = user, .byte_count = memory.byte_count, .source = memory});
+  return waiting_.insert(waiting_.end(), {.user = user, .byte_count = memory.byte_count, .source = memory});
 }
 
-std::map<uid_t, Registrar::Taken> Registrar::LeavingOfUsers() const {
-  std::map<uid_t, Taken> of_users;
-  if (!limits_.has_several_users) return of_users;
-  const auto add = [&](const auto& leaving) { of_users[leaving.user].Add(leaving.byte_count); };
-  std::ranges::for_each(releases_, add);
-  std::ranges::for_each(leaving_, add);
-  if (of_users.empty()) return of_users;
-  for (const std::list<Registration>* registrations : {&registrations_, &given_back_}) {
-    for (const Registration& other : *registrations) {
-      const auto found = of_users.find(other.user);
-      if (other.takes_room && found != of_users.end()) found->second.Add(other.byte_count);
-    }
-  }
-  return of_users;
+bool Registrar::WaitsForItsOwn(const Registration& waiting) const {
+  const auto of_user = taken_.find(waiting.user);
+  if (of_user == taken_.end() || of_user->second.leaving == 0) return false;
+  const auto left = [](std::uint64_t most, std::uint64_t taken) { return most - std::min(most, taken); };
+  const std::uint64_t bytes = waiting.byte_count;
+  return !IsFair(limits_.max_bytes, left(limits_.max_bytes, registered_bytes_ + bytes),
+                 of_user->second.bytes + bytes) ||
+         !IsFair(kMaxMappings, left(kMaxMappings, count_ + 1), of_user->second.count + 1);
 }
 
+// There is room for everything that counts. Only memory that is being given back may take it, and then those
+// who came first are served first, except for those that wait for their own.
 bool Registrar::CanGoOn(const Registration& registration) const {
   if (registration.takes_room) return true;
-  // There is room for everything that counts. Only memory that is being given back may take it, and then
-  // those who came first are served first, except for those that would exceed their share together with what
-  // they give back.
-  const std::map<uid_t, Taken> of_users = LeavingOfUsers();
-  const auto left = [](std::uint64_t most, std::uint64_t taken) { return most - std::min(most, taken); };
-  const auto waits_for_its_own = [&](const Registration& waiting) {
-    const auto found = of_users.find(waiting.user);
-    if (found == of_users.end()) return false;
-    const std::uint64_t bytes = waiting.byte_count;
-    return !IsFair(limits_.max_bytes, left(limits_.max_bytes, registered_bytes_ + bytes),
-                   found->second.bytes + bytes) ||
-           !IsFair(kMaxMappings, left(kMaxMappings, count_ + 1), found->second.count + 1);
-  };
-  if (waits_for_its_own(registration)) return false;
+  if (WaitsForItsOwn(registration)) return false;
   std::uint64_t bytes = registered_bytes_;
   std::size_t count = count_;
-  for (const Registration& earlier : registrations_) {
-    if (!earlier.takes_room && !waits_for_its_own(earlier)) {
+  for (const Registration& earlier : waiting_) {
+    if (!WaitsForItsOwn(earlier)) {
       bytes += earlier.byte_count;
       ++count;
     }
@@ -198,27 +180,31 @@ bool Registrar::CanGoOn(const Registration& registration) const {
   return bytes <= limits_.max_bytes && count <= kMaxMappings;
 }
 
-absl::Status Registrar::Open(Registration& registration) {
-  registration.takes_room = true;
-  registered_bytes_ += registration.byte_count;
+absl::Status Registrar::Open(Handle registration) {
+  registrations_.splice(registrations_.end(), waiting_, registration);
+  registration->takes_room = true;
+  registered_bytes_ += registration->byte_count;
   ++count_;
+  Taken& of_user = taken_[registration->user];
+  of_user.bytes += registration->byte_count;
+  ++of_user.count;
   absl::StatusOr<std::unique_ptr<kernels::Memory>> memory;
-  if (auto* const memfd = std::get_if<Memfd>(&registration.source)) {
-    Mapping& mapping = registration.mapping;
-    if (mapping.bytes().empty()) mapping = Mapping(*memfd, registration.byte_count);
+  if (auto* const memfd = std::get_if<Memfd>(&registration->source)) {
+    Mapping& mapping = registration->mapping;
+    if (mapping.bytes().empty()) mapping = Mapping(*memfd, registration->byte_count);
     if (mapping.bytes().empty()) return BadMemory("the memfd cannot be mapped");
     memfd->Close();
     memory = backend_.BeginRegister(mapping.bytes(), !mapping.writable().empty());
   } else {
-    memory = backend_.Open(std::get<kernels::ProcessMemory>(registration.source));
+    memory = backend_.Open(std::get<kernels::ProcessMemory>(registration->source));
   }
-  if (memory.ok()) registration.memory = *std::move(memory);
+  if (memory.ok()) registration->memory = *std::move(memory);
   return memory.status();
 }
 
 absl::StatusOr<bool> Registrar::RegisterNext(Handle registration) {
   if (registration->memory == nullptr) {
-    if (absl::Status status = Open(*registration); !status.ok()) return status;
+    if (absl::Status status = Open(registration); !status.ok()) return status;
   }
   const absl::StatusOr<bool> has_more = registration->memory->RegisterNext();
   if (!has_more.ok() || *has_more) return has_more;
@@ -233,7 +219,7 @@ void Registrar::Unregister(Handle registration) {
     given_back_.splice(given_back_.end(), registrations_, registration);
   } else {
     Unmap(std::move(registration->mapping), registration->user);
-    registrations_.erase(registration);
+    waiting_.erase(registration);
   }
 }
 
@@ -242,6 +228,7 @@ void Registrar::CollectUnread() {
     const auto registration = next++;
     // The registry has forgotten it: no new reader can appear, so that a count of one stays one.
     if (registration->named.use_count() <= 1) {
+      ++taken_[registration->user].leaving;
       releases_.splice(releases_.end(), given_back_, registration);
     }
   }
@@ -251,7 +238,7 @@ absl::Duration Registrar::ReleaseNext() {
   CollectUnread();
   leaving_.remove_if([this](const Leaving& leaving) {
     if (!leaving.rest.expired()) return false;
-    Forget(leaving.byte_count);
+    Forget(leaving.byte_count, leaving.user);
     return true;
   });
   if (!releases_.empty() && !ReleasePart(releases_.front())) releases_.pop_front();
@@ -271,14 +258,18 @@ bool Registrar::ReleasePart(Registration& registration) {
                         UnmapElsewhere(std::move(registration.mapping), registration.user)});
   } else {
     registration.mapping = Mapping();
-    Forget(registration.byte_count);
+    Forget(registration.byte_count, registration.user);
   }
   return false;
 }
 
-void Registrar::Forget(std::uint64_t byte_count) {
+void Registrar::Forget(std::uint64_t byte_count, uid_t user) {
   registered_bytes_ -= byte_count;
   --count_;
+  const auto of_user = taken_.find(user);
+  of_user->second.bytes -= byte_count;
+  --of_user->second.leaving;
+  if (--of_user->second.count == 0) taken_.erase(of_user);
 }
 
 }  // namespace warpfold::server

@@ -105,29 +105,29 @@ class Registrar {
   absl::Status CheckRoom(std::uint64_t byte_count, uid_t user);
   // Whether an eighth of `most` would be left, or the user would have half of it at most.
   bool IsFair(std::uint64_t most, std::uint64_t left, std::uint64_t of_user) const;
+  // What a user's memory takes of the room.
   struct Taken {
     std::uint64_t bytes = 0;
     std::size_t count = 0;
-    void Add(std::uint64_t byte_count) {
-      bytes += byte_count;
-      ++count;
-    }
+    std::size_t leaving = 0;  // of these registrations: in releases_ or leaving_
   };
-  // The memory that takes room, for each user who has given back memory that is not freed yet; empty if one
-  // user has all.
-  std::map<uid_t, Taken> LeavingOfUsers() const;
-  absl::Status Open(Registration& registration);
+  // Whether a registration of the user would exceed its share only together with what the user gives back.
+  bool WaitsForItsOwn(const Registration& waiting) const;
+  absl::Status Open(Handle registration);
   // Moves memory that was unregistered and is no longer read to releases_.
   void CollectUnread();
   // Whether there is more of it to give back.
   bool ReleasePart(Registration& registration);
-  void Forget(std::uint64_t byte_count);
+  // Memory that was leaving has been freed.
+  void Forget(std::uint64_t byte_count, uid_t user);
 
   kernels::Backend& backend_;
   MemoryRegistry& registry_;
   const Limits limits_;
   std::atomic<std::uint64_t> registered_bytes_ = 0;  // that take room
   std::atomic<std::size_t> count_ = 0;
+  std::map<uid_t, Taken> taken_;     // by user, of those who have any
+  std::list<Registration> waiting_;  // take no room yet; at most one of each connection
   std::list<Registration> registrations_;
   std::list<Registration> given_back_;  // some reduction may read it yet
   std::list<Registration> releases_;    // nobody reads it; the first is being given back

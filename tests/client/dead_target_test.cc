@@ -15,6 +15,7 @@
 
 #include "client/calls/retry.h"
 #include "client/client.h"
+#include "proto/shared/steady_time.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/full_listener.h"
 #include "tests/client/stalling_proxy.h"
@@ -79,6 +80,26 @@ TEST_F(DeadTargetTest, ATargetThatShortCallsHadLeftOutIsTriedBeforeTheDeadOneAga
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(ReduceWithin(client, absl::Seconds(1)).ok());
   proxy.Resume();
   EXPECT_EQ(ReduceWithin(client, absl::Minutes(1)), absl::OkStatus());
+}
+
+// A server that accepts the connection and says nothing is waited for until the deadline.
+TEST_F(DeadTargetTest, ACallWhoseTimeRunsOutMeanwhileSaysSo) {
+  StallingProxy proxy(alive_.port());
+  proxy.StallAfter(0);
+  const ClientOptions options = {.backoff = absl::Milliseconds(200)};
+  Targets targets({proxy.target()}, options);
+  const absl::Status failure = absl::UnavailableError("nobody there");
+  absl::Status outcome;
+  // Until gRPC has given up connecting for the first time, the next attempt begins after the pause.
+  for (int i = 0; i < 100 && outcome.ok(); ++i) {
+    RetryLoop retry(targets, 0, options, SteadyNow() + absl::Seconds(1), {});
+    if (!retry.Again(failure, {})) outcome = retry.Outcome(failure);
+  }
+  EXPECT_TRUE(absl::IsDeadlineExceeded(outcome)) << outcome;
+  // One that gives up before that returns the failure.
+  RetryLoop hasty(targets, 0, options, SteadyNow() + absl::Milliseconds(10), {});
+  ASSERT_FALSE(hasty.Again(failure, {}));
+  EXPECT_EQ(hasty.Outcome(failure), failure);
 }
 
 TEST_F(DeadTargetTest, CallsGoToTheOtherAddressOfAName) {
