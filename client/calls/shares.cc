@@ -56,7 +56,8 @@ class Worker {
       TakeAnswers(0);
       unanswered_.clear();
       const absl::Status failure = std::exchange(failure_, absl::OkStatus());
-      if (!retry_.Again(failure, {.patient = queue_.any_done()})) return queue_.Leave(retry_.Outcome(failure));
+      if (!retry_.Again(failure, {.patient = queue_.any_done()}))
+        return queue_.Leave(retry_.Outcome(failure));
     }
   }
 

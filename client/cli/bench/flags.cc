@@ -221,7 +221,8 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
          "Element type (default float32)")
       ->transform(TypeValidator());
   CLI::Option* bytes =
-      app.add_option("--bytes", flags.bytes, "Bytes of each array: default 1 GiB, more than 65536 if it is streamed; 4096 for --method array")
+      app.add_option("--bytes", flags.bytes,
+                     "Bytes of each array: default 1 GiB, above 64 KiB if streamed; 4096 for --method array")
           ->transform(UnsignedValidator("N"));
   app.add_option("--chunk_bytes", flags.chunk_bytes,
                  "Array bytes in each message of a stream: a power of 2, 4096 to 4194304")

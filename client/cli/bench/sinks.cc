@@ -15,7 +15,20 @@ constexpr int kStreamWindowBytes = 4 << 20;
 constexpr int kMaxFrameBytes = 256 << 10;
 constexpr int kMinPingIntervalMs = 10'000;
 
-// The client's own check says of which kind an operator's value is.
+// Gives the result a zero of the kind that makes it fit. False if none does.
+template <class Fits>
+bool SetZero(v1::OperatorResult& result, const Fits& fits) {
+  result.set_double_value(0);
+  if (fits()) return true;
+  result.set_int64_value(0);
+  if (fits()) return true;
+  result.set_uint64_value(0);
+  if (fits()) return true;
+  result.set_bool_value(false);
+  return fits();
+}
+
+// The client's own check says of which kind an operator's value is, and which indices it has.
 v1::OperatorResult ResultOf(const v1::ReductionSpec& spec, v1::Operator op, const Stripe& range) {
   v1::ReductionSpec alone = spec;
   alone.clear_operators();
@@ -24,13 +37,12 @@ v1::OperatorResult ResultOf(const v1::ReductionSpec& spec, v1::Operator op, cons
   reduction.set_element_count(range.element_count);
   v1::OperatorResult& result = *reduction.add_results();
   result.set_operator_(op);
-  result.set_index(range.first_element);
-  result.set_end_index(range.first_element + 1);
   const auto fits = [&] { return CheckReduction(alone, range, /*state=*/false, reduction).ok(); };
-  result.set_double_value(0);
-  if (!fits()) result.set_int64_value(0);
-  if (!fits()) result.set_uint64_value(0);
-  if (!fits()) result.set_bool_value(false);
+  if (SetZero(result, fits)) return result;
+  result.set_index(range.first_element);
+  if (SetZero(result, fits)) return result;
+  result.set_end_index(range.first_element + 1);
+  SetZero(result, fits);
   return result;
 }
 
