@@ -38,7 +38,7 @@
 // and while another call of this client, except for Writers, sends that server an array, unless max_attempts
 // is 1. A share that was rejected beside another one on its connection is sent again when the other one has
 // finished, and from then on each share of the array waits for the one before it. No pause goes beyond the
-// deadline: the call then returns the last failure, or DEADLINE_EXCEEDED if it was waiting for a connection.
+// deadline: the call then returns the last failure, or DEADLINE_EXCEEDED if its time ran out in a pause.
 // The next call makes a broken connection again.
 //
 // Full servers: a caller that was rejected and calls again at once is held back, so that the server's threads

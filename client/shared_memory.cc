@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/connections/patience.h"
@@ -22,6 +21,7 @@
 #include "proto/error_reasons.h"
 #include "proto/shared/steady_time.h"
 #include "proto/shared/system_memory.h"
+#include "proto/text.h"
 #include "warpfold/v1/memory.pb.h"
 
 namespace warpfold {
@@ -147,7 +147,7 @@ absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(const GpuRange& r
     return BadMemory(absl::StrCat("a handle has ", kHandleBytes, " bytes"));
   }
   // The server could not read a message with text that is not UTF-8, and would close the connection.
-  if (!std::ranges::all_of(range.pci_bus_id, absl::ascii_isprint)) {
+  if (!IsText(range.pci_bus_id, std::string::npos)) {
     return BadMemory("pci_bus_id must be printable ASCII characters");
   }
   v1::MemoryRequest request;

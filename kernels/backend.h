@@ -64,8 +64,9 @@ class Slot {
   // Whether started work is mostly done when Start returns, as on a CPU, whose caches it leaves warm.
   virtual bool EndsInStart() const { return true; }
 
-  // The most time that the device may take for a byte of the array and operator before it counts as hung: at
-  // least ten times that of its slowest kernel, since other processes may use the device, too.
+  // The most time that the device may take for a byte of the array and operator before it counts as hung:
+  // many times that of its slowest kernel, since other processes may use the device, too. A simulated GPU
+  // takes some 0.2 us.
   virtual absl::Duration MostTimePerByte() const { return absl::Microseconds(1); }
 
   // Where the host writes elements before Start. 16-byte aligned. Not to be touched between Start and

@@ -54,8 +54,8 @@ bool IsWhole(const v1::ResidentArray& proto) {
   if (!HasKnownType(proto)) return false;
   const v1::MatrixShape& shape = proto.matrix_shape();
   const std::uint64_t entries = proto.has_matrix_shape() ? std::uint64_t{shape.rows()} * shape.columns() : 1;
-  const std::uint64_t element_bytes =
-      entries * ElementTypeBytes(static_cast<ElementType>(proto.element_type()));
+  std::uint64_t element_bytes = ElementTypeBytes(static_cast<ElementType>(proto.element_type()));
+  if (__builtin_mul_overflow(element_bytes, entries, &element_bytes)) return false;
   return element_bytes > 0 && proto.byte_count() % element_bytes == 0 &&
          proto.byte_count() / element_bytes == proto.element_count();
 }

@@ -188,8 +188,9 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
 
 absl::Status RetryLoop::Outcome(const absl::Status& status) const {
   if (!is_late_) return status;
-  return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
-                   absl::StrCat("the deadline passed while no server could be reached: ", status.message()));
+  return MakeError(
+      absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
+      absl::StrCat("the deadline passed before the next attempt; the last one: ", status.message()));
 }
 
 }  // namespace warpfold

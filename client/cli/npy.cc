@@ -65,7 +65,7 @@ absl::StatusOr<std::uint64_t> DataBytes(const NpyHeader& header, ElementType typ
   return bytes;
 }
 
-// Whether both orders are the same, so that NumPy saves such an array in either of them.
+// Whether both orders are the same: not every writer calls such an array C-ordered, as NumPy does.
 bool IsAlsoInCOrder(const std::vector<std::uint64_t>& shape) {
   return std::ranges::count(shape, 0) > 0 ||
          std::ranges::count_if(shape, [](std::uint64_t length) { return length > 1; }) <= 1;

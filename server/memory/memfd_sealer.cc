@@ -56,9 +56,9 @@ std::shared_ptr<Sealing> MemfdSealer::Start(Memfd memfd, uid_t user, absl::Time 
 void MemfdSealer::Advance(absl::Time now) {
   std::vector<pollfd> watched;
   Watch(&watched);
-  poll(watched.data(), watched.size(), 0);
+  const bool is_known = poll(watched.data(), watched.size(), 0) >= 0;
   auto of_sealer = watched.begin();
-  for (Sealer& sealer : sealers_) TakeResult(sealer, (of_sealer++)->revents != 0, now);
+  for (Sealer& sealer : sealers_) TakeResult(sealer, !is_known || (of_sealer++)->revents != 0, now);
   sealers_.remove_if([](Sealer& sealer) {
     return sealer.is_given_up ? !sealer.process.IsRunning() : !sealer.process.socket().is_open();
   });
@@ -73,19 +73,23 @@ void MemfdSealer::GiveUp(Sealer& sealer) {
   sealer.process.Kill();
 }
 
-void MemfdSealer::TakeResult(Sealer& sealer, bool is_readable, absl::Time now) {
+void MemfdSealer::TakeResult(Sealer& sealer, bool may_be_readable, absl::Time now) {
   if (sealer.is_given_up) return;
   int error = 0;
-  if (!is_readable) {
-    if (sealer.work == nullptr || now < sealer.work->deadline) return;
-    sealer.work->result = TakesNoSeals();
-    GiveUp(sealer);
-  } else if (recv(sealer.process.socket().get(), &error, sizeof(error), MSG_DONTWAIT) == sizeof(error)) {
+  const ssize_t size =
+      may_be_readable ? recv(sealer.process.socket().get(), &error, sizeof(error), MSG_DONTWAIT) : -1;
+  const bool is_silent = !may_be_readable || (size < 0 && (errno == EAGAIN || errno == EINTR));
+  if (size == sizeof(error)) {
     if (sealer.work != nullptr) sealer.work->result = ResultOf(error);
     sealer.idle_since = now;
-  } else {
+  } else if (!is_silent) {
     if (sealer.work != nullptr) sealer.work->result = NoProber("the process that does it has ended");
     sealer.process.Stop();
+  } else if (sealer.work != nullptr && now >= sealer.work->deadline) {
+    sealer.work->result = TakesNoSeals();
+    GiveUp(sealer);
+  } else {
+    return;
   }
   sealer.work = nullptr;
 }
@@ -113,14 +117,12 @@ bool MemfdSealer::Assign(const std::shared_ptr<Sealing>& sealing, absl::Time now
     return true;
   }
   absl::Status status;
-  Sealer* const sealer = FindIdle(sealing->user, &status);
-  if (sealer != nullptr) {
+  while (Sealer* const sealer = FindIdle(sealing->user, &status)) {
     if (SendPacket(sealer->process.socket(), "m", sealing->memfd.get())) {
       sealer->work = sealing;
-    } else {
-      sealing->result = NoProber("the process that does it takes none");
+      return true;
     }
-    return true;
+    GiveUp(*sealer);  // it has ended: the next one is tried, or made
   }
   if (!status.ok()) sealing->result = status;
   return sealing->result.has_value();

@@ -76,8 +76,8 @@ class MemfdSealer {
     bool is_idle() const { return work == nullptr && !is_given_up; }
   };
 
-  // `is_readable`: its process has sent something, or has ended.
-  void TakeResult(Sealer& sealer, bool is_readable, absl::Time now);
+  // `may_be_readable`: its process may have sent something, or ended.
+  void TakeResult(Sealer& sealer, bool may_be_readable, absl::Time now);
   static void GiveUp(Sealer& sealer);
   // An idle process for the user, made if there may be one more; null if there is none.
   Sealer* FindIdle(uid_t user, absl::Status* status);

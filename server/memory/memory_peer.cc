@@ -68,8 +68,8 @@ bool MemoryPeer::Proceed(absl::Time now) {
 }
 
 absl::Time MemoryPeer::deadline() const {
-  // Another peer's Serve may have taken the result from the process' socket, so that there is nothing left to
-  // poll.
+  // The result may be there although there is nothing to poll: Start may have set it, or another peer's Start
+  // has taken it from the prober's socket.
   if (has_result() || registers()) return absl::InfinitePast();
   if (registering_.has_value()) return began_ + room_;
   const bool is_used = !takes_requests() || !registrations_.empty();

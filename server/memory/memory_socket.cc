@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <functional>
 #include <utility>
 
 #include "server/net/foreign_descriptors.h"
@@ -16,9 +17,9 @@ namespace warpfold::server {
 namespace {
 
 constexpr int kMaxAccepted = 64;
-// Looking after everybody costs some calls to the system for each connection: parts of registrations that
-// take less than this together are done in one go.
-constexpr absl::Duration kRegisterAtOnce = absl::Milliseconds(1);
+// Looking after everybody costs some calls to the system for each connection. Parts of registrations, and of
+// releases, are therefore done in one go for this long.
+constexpr absl::Duration kAtOnce = absl::Milliseconds(1);
 // How often the thread checks for free descriptors after they had run out, and for places.
 constexpr absl::Duration kLookForPlaces = absl::Milliseconds(50);
 
@@ -67,8 +68,8 @@ void MemorySocket::Run() {
     if (prober_.has_value()) prober_->Advance(now);
     // Each in turn, so that a client that sends without pause does not keep others waiting.
     std::erase_if(connections_, [&](const auto& connection) { return !connection->Serve(now); });
-    while (RegisterNext() && clock_() - now < kRegisterAtOnce) continue;
-    next_release = registrar_.ReleaseNext();
+    Repeat([this] { return RegisterNext(); });
+    Repeat([&] { return (next_release = registrar_.ReleaseNext()) == absl::ZeroDuration(); });
   }
 }
 
@@ -117,6 +118,11 @@ void MemorySocket::AcceptAll() {
       CloseConnectionElsewhere(std::move(connection), *user, user);
     }
   }
+}
+
+void MemorySocket::Repeat(const std::function<bool()>& step) const {
+  const absl::Time end = clock_() + kAtOnce;
+  while (step() && clock_() < end) continue;
 }
 
 bool MemorySocket::RegisterNext() {

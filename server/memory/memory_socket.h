@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -98,9 +99,11 @@ class MemorySocket {
   int LongestWait(absl::Duration next_release) const;
   void AcceptAll();
   // Registers the next part of one connection's memory; false if there is none. Users are served round-robin,
-  // and so are the connections of one user, so that no request waits for more than one part, or some that
-  // take a millisecond together, however much others register.
+  // and so are the connections of one user.
   bool RegisterNext();
+  // Calls `step` until it returns false, for about a millisecond: no request waits for more than that and one
+  // part, however much others register.
+  void Repeat(const std::function<bool()>& step) const;
   bool MayConnect(uid_t user) const;
   // How many connections are open, or are still being closed.
   std::size_t CountPlaces();

@@ -143,14 +143,18 @@ absl::StatusOr<Registrar::Handle> Registrar::BeginHost(Memfd memfd, std::uint64_
     Unmap(std::move(writable), user);
     return status;
   }
-  return waiting_.insert(
-      waiting_.end(),
+  return BeginWaiting(
       {.user = user, .byte_count = byte_count, .source = std::move(memfd), .mapping = std::move(writable)});
 }
 
 absl::StatusOr<Registrar::Handle> Registrar::BeginGpu(const kernels::ProcessMemory& memory, uid_t user) {
   if (absl::Status status = CheckGpu(memory, user); !status.ok()) return status;
-  return waiting_.insert(waiting_.end(), {.user = user, .byte_count = memory.byte_count, .source = memory});
+  return BeginWaiting({.user = user, .byte_count = memory.byte_count, .source = memory});
+}
+
+Registrar::Handle Registrar::BeginWaiting(Registration registration) {
+  waiting_bytes_ += registration.byte_count;
+  return waiting_.insert(waiting_.end(), std::move(registration));
 }
 
 bool Registrar::WaitsForItsOwn(const Registration& waiting) const {
@@ -168,6 +172,10 @@ bool Registrar::WaitsForItsOwn(const Registration& waiting) const {
 bool Registrar::CanGoOn(const Registration& registration) const {
   if (registration.takes_room) return true;
   if (WaitsForItsOwn(registration)) return false;
+  const auto has_room = [this](std::uint64_t bytes, std::size_t count) {
+    return bytes <= limits_.max_bytes && count <= kMaxMappings;
+  };
+  if (has_room(registered_bytes_ + waiting_bytes_, count_ + waiting_.size())) return true;
   std::uint64_t bytes = registered_bytes_;
   std::size_t count = count_;
   for (const Registration& earlier : waiting_) {
@@ -177,11 +185,12 @@ bool Registrar::CanGoOn(const Registration& registration) const {
     }
     if (&earlier == &registration) break;
   }
-  return bytes <= limits_.max_bytes && count <= kMaxMappings;
+  return has_room(bytes, count);
 }
 
 absl::Status Registrar::Open(Handle registration) {
   registrations_.splice(registrations_.end(), waiting_, registration);
+  waiting_bytes_ -= registration->byte_count;
   registration->takes_room = true;
   registered_bytes_ += registration->byte_count;
   ++count_;
@@ -219,6 +228,7 @@ void Registrar::Unregister(Handle registration) {
     given_back_.splice(given_back_.end(), registrations_, registration);
   } else {
     Unmap(std::move(registration->mapping), registration->user);
+    waiting_bytes_ -= registration->byte_count;
     waiting_.erase(registration);
   }
 }

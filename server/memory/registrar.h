@@ -113,6 +113,7 @@ class Registrar {
   };
   // Whether a registration of the user would exceed its share only together with what the user gives back.
   bool WaitsForItsOwn(const Registration& waiting) const;
+  Handle BeginWaiting(Registration registration);
   absl::Status Open(Handle registration);
   // Moves memory that was unregistered and is no longer read to releases_.
   void CollectUnread();
@@ -128,6 +129,7 @@ class Registrar {
   std::atomic<std::size_t> count_ = 0;
   std::map<uid_t, Taken> taken_;     // by user, of those who have any
   std::list<Registration> waiting_;  // take no room yet; at most one of each connection
+  std::uint64_t waiting_bytes_ = 0;  // of all these
   std::list<Registration> registrations_;
   std::list<Registration> given_back_;  // some reduction may read it yet
   std::list<Registration> releases_;    // nobody reads it; the first is being given back

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,11 +23,6 @@ std::atomic<std::uint64_t> floods_closed = 0;
 AllPeersAllowances& OfPeers() {
   static AllPeersAllowances& of_peers = *new AllPeersAllowances;
   return of_peers;
-}
-
-void Complain(int descriptor, const char* complaint) {
-  LogSampled(absl::StrCat("closed a connection: it sends ", complaint),
-             absl::StrCat("closed a connection of ", AddressOf(descriptor), ": it sends ", complaint));
 }
 
 }  // namespace
@@ -56,13 +52,18 @@ const char* WatchedConnection::TakeReceived(std::span<const std::byte> bytes) {
 // When gRPC closes the descriptor, the client gets a reset: after a plain end, a client that writes against a
 // full window would wait for a minute, and the system would keep the connection.
 void WatchedConnection::Cut(const char* complaint) {
-  const std::lock_guard lock(mutex_);
-  if (is_over_) return;
-  Complain(descriptor_, complaint);
+  std::string address;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) return;
+    address = AddressOf(descriptor_);
+    const linger no_farewell = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &no_farewell, sizeof(no_farewell));
+    shutdown(descriptor_, SHUT_RDWR);
+  }
   ++floods_closed;
-  const linger no_farewell = {.l_onoff = 1, .l_linger = 0};
-  setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &no_farewell, sizeof(no_farewell));
-  shutdown(descriptor_, SHUT_RDWR);
+  LogSampled(absl::StrCat("closed a connection: it sends ", complaint),
+             absl::StrCat("closed a connection of ", address, ": it sends ", complaint));
 }
 
 void WatchedConnection::End() {

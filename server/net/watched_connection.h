@@ -41,7 +41,8 @@ class WatchedConnection {
   // Logs what the client sends, and resets the connection at once. Does nothing after End. Threads: any.
   void Cut(const char* complaint);
 
-  // Call this before the descriptor is closed: calls that are in progress count as cancelled.
+  // Call this before the descriptor is closed, when nobody reads or writes any more: calls that are in
+  // progress count as cancelled.
   void End();
 
  private:

@@ -15,8 +15,9 @@ namespace warpfold::server {
 
 class WatchedConnection;
 
-// Watches an HTTP/2 connection from its first byte on, for as long as it is this descriptor. Call this before
-// anybody reads from it. Connections with descriptors beyond the 65,536th are not watched.
+// Watches an HTTP/2 connection from its first byte on, until its descriptor ends by close: whoever has the
+// number after that is not watched. Call this before anybody reads from it. Connections with descriptors
+// beyond the 65,536th are not watched.
 void WatchSocket(int descriptor);
 
 // The same for an encrypted connection, whose bytes say nothing before they are decrypted: the caller must

@@ -92,6 +92,13 @@ TEST_F(KeptAnswersTest, ButNotOfAnArrayThatCannotBe) {
         array.mutable_matrix_shape()->set_rows(2);
         array.mutable_matrix_shape()->set_columns(2);
       },
+      // The bytes of an element do not fit in 64 bits.
+      [](auto& array) {
+        array.mutable_matrix_shape()->set_rows(1u << 31);
+        array.mutable_matrix_shape()->set_columns((1u << 31) + 1);
+        array.set_element_count(1);
+        array.set_byte_count(std::uint64_t{1} << 33);
+      },
   };
   for (std::size_t i = 0; i < changes.size(); ++i) {
     arrays_.change = changes[i];

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <utility>
 
 #include "absl/base/const_init.h"
 #include "absl/base/thread_annotations.h"
@@ -23,6 +24,7 @@ struct MappedRange::Slot {
   std::atomic<std::uintptr_t> end = 0;
   std::atomic<std::uintptr_t> missing = 0;
   Slot* next = nullptr;
+  Slot* next_free = nullptr;  // guarded by the mutex below
 };
 
 namespace {
@@ -54,6 +56,7 @@ std::array<struct sigaction, kLevels> previous = {};
 
 absl::Mutex mutex(absl::kConstInit);
 int active ABSL_GUARDED_BY(mutex) = 0;
+Slot* first_free ABSL_GUARDED_BY(mutex) = nullptr;
 std::size_t used_levels ABSL_GUARDED_BY(mutex) = 0;
 
 void NoteMissing(Slot& slot, std::uintptr_t from) {
@@ -129,8 +132,9 @@ void RemoveHandler() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
 MappedRange::MappedRange(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   const absl::MutexLock lock(&mutex);
-  slot_ = FindSlot([](const Slot& slot) { return slot.end == 0; });
-  if (slot_ == nullptr) {
+  if (first_free != nullptr) {
+    slot_ = std::exchange(first_free, first_free->next_free);
+  } else {
     slot_ = new Slot;
     slot_->next = slots;
     slots = slot_;
@@ -158,6 +162,7 @@ MappedRange::~MappedRange() {
       mprotect(reinterpret_cast<void*>(missing), end - missing, PROT_NONE);
     }
   }
+  slot_->next_free = std::exchange(first_free, slot_);
   if (--active == 0) RemoveHandler();
 }
 

@@ -66,7 +66,8 @@ class SlotPool {
     const std::string& party() const { return party_; }
     // A slot is free for this holder, which was waiting: Take gives it one.
     virtual void OnSlotFree() = 0;
-    // Another call needs a slot, and this holder keeps one that is only partly filled: start it now.
+    // Another call needs a slot, and this holder keeps one that is only partly filled: start it now. The
+    // holder may send results meanwhile, but must not take a slot.
     virtual void OnSlotWanted() = 0;
     // The range that this holder started on `slot` has been reduced, or has failed. The slot no longer
     // belongs to it.

@@ -16,6 +16,7 @@
 #include "server/core/slots/array_segment_reducer.h"
 #include "server/core/slots/slot_pool.h"
 #include "tests/server/drive_session.h"
+#include "tests/server/fake_backend.h"
 #include "tests/server/fake_slot.h"
 
 namespace warpfold::server {
@@ -153,6 +154,22 @@ TEST(SegmentReducerTest, ReportsTheResultsOfASlotThatWasRevoked) {
   RevokeLoans(pool);
   EXPECT_TRUE(segments.has_message());
   EXPECT_EQ(reports, 1);
+}
+
+// A million segments of a byte keep a device busy for longer than a megabyte does.
+TEST(SegmentReducerTest, SegmentsCountBesideTheirBytes) {
+  FakeBackend backend(1);
+  backend.behaviour.SetBlocked(true);
+  DeviceHealth device(backend);
+  SlotPool pool(SlotsOf(backend), &device);
+  ArraySegmentReducer segments(PartySlots(pool, "a"), kNoTime, Sum(), 16, [] {});
+  const std::vector<std::byte> bytes(48, std::byte{1});
+  ASSERT_EQ(segments.Append(bytes, nullptr).value(), bytes.size());
+  EXPECT_FALSE(segments.TryFinish().value());
+  EXPECT_EQ(device.Begin(0), 48 + 3 * 64);
+  backend.behaviour.FinishAll();
+  pool.Poll();
+  EXPECT_EQ(device.Begin(0), 0);
 }
 
 }  // namespace
