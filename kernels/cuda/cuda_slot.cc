@@ -45,8 +45,8 @@ class CudaSlot : public Slot {
 
   int device() const override { return gpu_.device; }
   bool EndsInStart() const override { return false; }
-  // The slowest kernel that was measured, the textbook's single_block_ordered for exact sums of int32, takes
-  // 0.17 ns on an H200 (docs/benchmarks.md).
+  // Of the kernels in docs/benchmarks.md, the slowest one takes 0.17 ns on an H200: the textbook's
+  // single_block_ordered of int32, with wide states.
   absl::Duration MostTimePerByte() const override { return absl::Nanoseconds(20); }
 
   absl::Status Allocate() {

@@ -6,6 +6,13 @@
 #include <utility>
 
 namespace warpfold::server {
+namespace {
+
+// To a device's deadline, a byte counts for as many if an algorithm is named: the textbook's kernels may keep
+// one multiprocessor busy and leave the others idle, and not all of them have been measured.
+constexpr std::uint64_t kBytesPerTextbookByte = 50;
+
+}  // namespace
 
 SlotReducer::SlotReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                          std::uint64_t first_element, std::function<void()> listener)
@@ -50,6 +57,7 @@ kernels::Slot* SlotReducer::TakeSlot(std::optional<int> device) {
 absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
                                   DeviceWork work) {
   work.bytes = elements * reduction().element_bytes() * reduction().spec().operators.size();
+  if (!reduction().canonical()) work.bytes *= kBytesPerTextbookByte;
   if (absl::Status started = pool_.Started(*this, slot, std::move(status), work); !started.ok()) {
     return started;
   }

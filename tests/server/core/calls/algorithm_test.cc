@@ -13,6 +13,8 @@
 #include "server/core/calls/merge.h"
 #include "server/core/calls/reduce_session.h"
 #include "server/core/calls/server_info.h"
+#include "server/core/slots/array_reducer.h"
+#include "server/core/wire/messages.h"
 #include "server/core/wire/operator_names.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
@@ -178,6 +180,25 @@ TEST_F(AlgorithmTest, ServerInfoListsThoseOfTheDevice) {
   const v1::GetServerInfoResponse info = GetServerInfo(service_);
   ASSERT_EQ(info.algorithms_size(), 1);
   EXPECT_EQ(info.algorithms(0), v1::ALGORITHM_AUTO);
+}
+
+// A kernel of the textbook may be far slower than those of the service.
+TEST_F(AlgorithmTest, ADeviceHasMoreTimeForNamedOnes) {
+  for (const bool named : {false, true}) {
+    const v1::ReduceRequest header =
+        NamedHeader(named ? v1::ALGORITHM_SINGLE_BLOCK : v1::ALGORITHM_UNSPECIFIED);
+    SlotPool pool(SlotsOf(backend_), &service_.device);
+    backend_.behaviour.SetBlocked(true);
+    ArrayReducer reducer(PartySlots(pool, "a"), service_.clock,
+                         {.reduction = PlanFromProto(header.header().spec()).value()}, [] {});
+    const std::vector<std::byte> bytes(8192, std::byte{1});
+    ASSERT_EQ(reducer.Append(bytes, nullptr).value(), bytes.size());
+    EXPECT_FALSE(reducer.TryFinish().value());
+    EXPECT_EQ(service_.device.Begin(0), 2 * bytes.size() * (named ? 50 : 1)) << "two operators";
+    backend_.behaviour.FinishAll();
+    backend_.behaviour.SetBlocked(false);
+    pool.Poll();
+  }
 }
 
 }  // namespace
