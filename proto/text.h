@@ -11,11 +11,11 @@
 
 namespace warpfold {
 
-// Of a request id, and of the owner of a kept array.
+// A request id, or the owner of a kept array, is no longer than this.
 inline constexpr std::size_t kMaxTextBytes = 128;
 
-// Of a tracestate: the standard (W3C Trace Context, 3.3.1.5) asks everybody to pass on this much, and lets
-// them drop a longer one.
+// A tracestate is no longer than this. The standard (W3C Trace Context, 3.3.1.5) asks everybody to pass on
+// this many bytes, and lets them drop a longer one.
 inline constexpr std::size_t kMaxTracestateBytes = 512;
 
 // Whether the text is at most `most` bytes of printable ASCII.

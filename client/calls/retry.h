@@ -81,8 +81,8 @@ class RetryLoop {
   // new connection is made; if that, or another target, leads to one that drains, too, then only after the
   // pause.
   bool Again(const absl::Status& status, const Attempt& failed);
-  // What the call returns once Again has returned false: `status`, or DEADLINE_EXCEEDED if the time ran out
-  // while it waited.
+  // Returns the error of the whole call, once Again has returned false: `status`, or DEADLINE_EXCEEDED if the
+  // time ran out while it waited.
   absl::Status Outcome(const absl::Status& status) const;
 
   // Calls once(connection, interrupts, attempt) until what it returns, a status or a StatusOr, is OK or is

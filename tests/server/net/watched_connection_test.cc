@@ -41,7 +41,7 @@ std::string Frame(int type, int flags, int stream, const std::string& payload = 
   return frame + payload;
 }
 
-// What no client may send: it acknowledges the server's settings before the server has sent any.
+// No client may send these bytes: they acknowledge the server's settings before the server has sent any.
 std::string Offence() { return std::string(kPreface) + Frame(kSettings, kAck, 0); }
 
 // What gRPC would read from the socket, or the name of the error that it would get.
