@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/calls/answer_check.h"
 #include "client/calls/argument_check.h"
 #include "client/calls/chunk_stream.h"
 #include "client/calls/reducer.h"
 #include "client/calls/retry.h"
+#include "client/calls/segment_check.h"
 #include "client/calls/segment_stream.h"
 #include "client/calls/translate.h"
 #include "client/calls/wire.h"

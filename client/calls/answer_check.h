@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "client/calls/stripes.h"
 #include "warpfold/v1/reduction.pb.h"
-#include "warpfold/v1/segments.pb.h"
 
 namespace warpfold {
 
@@ -19,11 +18,6 @@ namespace warpfold {
 // state of that range; results may then lack their values.
 absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, bool state,
                             const v1::Reduction& reduction);
-
-// The columns of segments' results: those of each operator, in the order of operators.
-v1::SegmentLayout LayoutOf(const v1::ReductionSpec& spec);
-// Checks that the layout has these columns.
-absl::Status CheckLayout(const v1::ReductionSpec& spec, const v1::SegmentLayout& layout);
 
 // Checks that the response has what every server reports about itself.
 absl::Status CheckServerInfo(const v1::GetServerInfoResponse& info);

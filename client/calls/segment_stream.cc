@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/calls/answer_check.h"
 #include "client/calls/chunk_stream.h"
 #include "client/calls/raw_call.h"
 #include "client/calls/translate.h"
@@ -21,34 +20,6 @@ namespace {
 constexpr char kMethod[] = "/warpfold.v1.SegmentService/ReduceSegments";
 // Half of the lengths that may be ahead of their elements: segments.proto says why.
 constexpr std::size_t kLengthsAtOnce = 65'536;
-
-std::optional<SegmentColumn::Content> ContentOf(v1::SegmentContent content) {
-  switch (content) {
-    case v1::SEGMENT_CONTENT_VALUE:
-      return SegmentColumn::Content::kValue;
-    case v1::SEGMENT_CONTENT_INDEX:
-      return SegmentColumn::Content::kIndex;
-    case v1::SEGMENT_CONTENT_END_INDEX:
-      return SegmentColumn::Content::kEndIndex;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<SegmentColumn::Kind> ColumnKindOf(v1::SegmentValueKind kind) {
-  switch (kind) {
-    case v1::SEGMENT_VALUE_KIND_INT64:
-      return SegmentColumn::Kind::kInt64;
-    case v1::SEGMENT_VALUE_KIND_UINT64:
-      return SegmentColumn::Kind::kUint64;
-    case v1::SEGMENT_VALUE_KIND_DOUBLE:
-      return SegmentColumn::Kind::kDouble;
-    case v1::SEGMENT_VALUE_KIND_BOOL:
-      return SegmentColumn::Kind::kBool;
-    default:
-      return std::nullopt;
-  }
-}
 
 std::optional<SegmentFailure::Reason> ReasonOf(v1::SegmentErrorReason reason) {
   switch (reason) {
@@ -170,18 +141,12 @@ bool SendRagged(const ReduceJob& job, std::span<const std::uint64_t> lengths, Se
 
 }  // namespace
 
-std::optional<SegmentColumn> FromProto(const v1::SegmentColumn& column) {
-  const auto content = ContentOf(column.content());
-  const auto kind = ColumnKindOf(column.kind());
-  if (!content.has_value() || !kind.has_value()) return std::nullopt;
-  return SegmentColumn{OperatorName(column.operator_()), *content, column.field(), *kind};
-}
-
 SegmentAnswer::SegmentAnswer(const v1::ReductionSpec& spec, const SegmentVisitor& visitor,
                              std::uint64_t element_count, const SegmentCut& cut)
     : spec_(spec),
       visitor_(visitor),
       cut_(cut),
+      check_(spec, cut),
       expected_elements_(element_count),
       expected_segments_(SegmentCount(element_count, cut)) {}
 
@@ -228,29 +193,13 @@ absl::Status SegmentAnswer::AddResults(const v1::SegmentResults& results) {
                                 .columns = columns_,
                                 .values = values_,
                                 .failures = failures_};
-  for (std::size_t i = 0; i < columns_.size() && bytes > 0; ++i) {
-    if (!IsPossible(columns_[i], taken.Column(i))) {
-      return MakeMismatch(absl::StrCat("this is no result of ", columns_[i].name));
-    }
+  if (bytes > 0) {
+    if (absl::Status status = check_.Check(taken); !status.ok()) return status;
   }
   segment_count_ += count;
   failure_count_ += failures_.size();
   visitor_(taken);
   return absl::OkStatus();
-}
-
-bool SegmentAnswer::IsPossible(const SegmentColumn& column, std::span<const std::uint64_t> values) const {
-  if (column.content == SegmentColumn::Content::kValue) {
-    if (column.kind != SegmentColumn::Kind::kBool) return true;
-    return std::ranges::all_of(values, [](std::uint64_t bits) { return bits <= 1; });
-  }
-  // An end index is one after the last element.
-  const std::uint64_t beyond = column.content == SegmentColumn::Content::kEndIndex ? 1 : 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint64_t length = cut_.length != 0 ? cut_.length : cut_.lengths[segment_count_ + i];
-    if (values[i] >= length + beyond && values[i] != SegmentColumn::kNoIndex) return false;
-  }
-  return true;
 }
 
 absl::Status SegmentAnswer::TakeFailures(const v1::SegmentResults& results) {

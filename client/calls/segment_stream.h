@@ -14,13 +14,11 @@
 #include "client/array_reference.h"
 #include "client/calls/reducer.h"
 #include "client/calls/retry.h"
+#include "client/calls/segment_check.h"
 #include "client/segments.h"
 #include "warpfold/v1/segments.pb.h"
 
 namespace warpfold {
-
-// Nothing if its content or its kind is unknown to this library.
-std::optional<SegmentColumn> FromProto(const v1::SegmentColumn& column);
 
 // Checks the responses of a call against the request and against each other, and passes valid results to the
 // visitor.
@@ -43,12 +41,11 @@ class SegmentAnswer {
   absl::Status AddLayout(const v1::SegmentLayout& layout);
   absl::Status AddResults(const v1::SegmentResults& results);
   absl::Status TakeFailures(const v1::SegmentResults& results);
-  // Whether these values are possible for this column, for consecutive segments that begin with the next one.
-  bool IsPossible(const SegmentColumn& column, std::span<const std::uint64_t> values) const;
 
   const v1::ReductionSpec& spec_;
   const SegmentVisitor& visitor_;
   const SegmentCut& cut_;
+  const SegmentCheck check_;
   const std::uint64_t expected_elements_;
   const std::uint64_t expected_segments_;
   std::vector<SegmentColumn> columns_;  // empty until there is a layout

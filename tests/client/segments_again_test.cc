@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "client/calls/answer_check.h"
+#include "client/calls/segment_check.h"
 #include "client/client.h"
 #include "proto/limits.h"
 #include "tests/client/fake_service.h"

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "client/calls/segment_check.h"
 #include "kernels/backend.h"
 #include "server/core/wire/messages.h"
 #include "server/core/wire/segment_results.h"

@@ -8,9 +8,11 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
+#include "client/calls/segment_check.h"
 #include "client/calls/segment_stream.h"
 #include "client/calls/wire.h"
 #include "client/error.h"
@@ -58,8 +60,18 @@ Response Summary(std::uint64_t segments, std::uint64_t elements) {
   return response;
 }
 
+// Sets the value at this row of a column.
+void Set(Response& response, std::size_t column, std::uint64_t row, std::uint64_t value) {
+  v1::SegmentResults& results = *response.mutable_results();
+  const std::size_t at = column * results.segment_count() + row;
+  std::memcpy(results.mutable_values()->data() + at * sizeof(value), &value, sizeof(value));
+}
+
 Response Failing(Response results, std::uint64_t segment, std::uint32_t op,
                  v1::SegmentErrorReason reason = v1::SEGMENT_ERROR_REASON_OVERFLOW) {
+  const std::uint64_t row = segment - results.results().first_segment();
+  const bool has_row = row < results.results().segment_count();
+  if (op == 1 && has_row) Set(results, 2, row, SegmentColumn::kNoIndex);
   v1::SegmentError& error = *results.mutable_results()->add_errors();
   error.set_segment(segment);
   error.set_operator_position(op);
@@ -175,16 +187,17 @@ TEST(SegmentAnswerTest, ColumnsAreThoseOfTheOperators) {
   }
 }
 
-// The status of a response whose last segment has this index.
-absl::Status HearIndex(std::uint64_t index, const SegmentCut& cut) {
+// The status of a response whose last segment has this value, index, and error of argmax if it `fails`.
+absl::Status HearLast(std::uint64_t value, std::uint64_t index, bool fails, const SegmentCut& cut) {
   const v1::ReductionSpec spec = Spec();
   const SegmentVisitor visitor = [](const SegmentResults&) {};
   SegmentAnswer answer(spec, visitor, 10, cut);
   EXPECT_TRUE(answer.Add(Serialize(Layout())).ok());
   EXPECT_TRUE(answer.Add(Serialize(Results(0, 3))).ok());
   Response last = Results(3, 2);
-  std::string& values = *last.mutable_results()->mutable_values();
-  std::memcpy(values.data() + values.size() - sizeof(index), &index, sizeof(index));
+  if (fails) last = Failing(last, 4, 1);
+  Set(last, 1, 1, value);
+  Set(last, 2, 1, index);
   return answer.Add(Serialize(last));
 }
 
@@ -192,23 +205,30 @@ TEST(SegmentAnswerTest, IndicesAreWithinTheirSegments) {
   const std::vector<std::uint64_t> lengths = {1, 2, 2, 1, 4};
   for (const SegmentCut& cut : {SegmentCut{.length = 2}, SegmentCut{.lengths = lengths}}) {
     const std::uint64_t length = cut.length != 0 ? cut.length : lengths.back();
-    EXPECT_TRUE(HearIndex(length - 1, cut).ok());
-    EXPECT_TRUE(HearIndex(SegmentColumn::kNoIndex, cut).ok());
-    EXPECT_TRUE(absl::IsInternal(HearIndex(length, cut)));
-    EXPECT_TRUE(absl::IsInternal(HearIndex(12345, cut)));
+    EXPECT_TRUE(HearLast(7, length - 1, false, cut).ok());
+    EXPECT_TRUE(absl::IsInternal(HearLast(7, length, false, cut)));
+    EXPECT_TRUE(absl::IsInternal(HearLast(7, 12345, false, cut)));
+    EXPECT_TRUE(absl::IsInternal(HearLast(7, SegmentColumn::kNoIndex, false, cut)));
   }
 }
 
-// The status of a response for one segment of 4 elements with these values, a column each, to `op` over
-// `type`.
-absl::Status HearOne(v1::Operator op, v1::ElementType type, const Response& layout,
-                     const std::vector<std::uint64_t>& values) {
+TEST(SegmentAnswerTest, ASegmentThatFailsHasNeitherValueNorIndex) {
+  const SegmentCut cut = {.length = 2};
+  EXPECT_TRUE(HearLast(0, SegmentColumn::kNoIndex, true, cut).ok());
+  EXPECT_TRUE(absl::IsInternal(HearLast(7, SegmentColumn::kNoIndex, true, cut)));
+  EXPECT_TRUE(absl::IsInternal(HearLast(0, 1, true, cut)));
+}
+
+// The status of a response for one segment of 4 elements with these values, a column each.
+absl::Status HearOne(v1::Operator op, v1::ElementType type, const std::vector<std::uint64_t>& values) {
   v1::ReductionSpec spec;
   spec.add_operators(op);
   spec.set_element_type(type);
   const SegmentVisitor visitor = [](const SegmentResults&) {};
   const SegmentCut cut = {.length = 4};
   SegmentAnswer answer(spec, visitor, 4, cut);
+  Response layout;
+  *layout.mutable_layout() = LayoutOf(spec);
   EXPECT_TRUE(answer.Add(Serialize(layout)).ok());
   Response results;
   results.mutable_results()->set_segment_count(1);
@@ -216,22 +236,45 @@ absl::Status HearOne(v1::Operator op, v1::ElementType type, const Response& layo
   return answer.Add(Serialize(results));
 }
 
-TEST(SegmentAnswerTest, AnEndMayBeBehindTheLastElement) {
+TEST(SegmentAnswerTest, ARangeHasElementsOfItsSegment) {
   constexpr auto kOp = v1::OPERATOR_MAX_SUBARRAY_SUM;
-  Response layout;
-  AddColumn(layout, kOp, v1::SEGMENT_CONTENT_VALUE, v1::SEGMENT_VALUE_KIND_INT64);
-  AddColumn(layout, kOp, v1::SEGMENT_CONTENT_INDEX, v1::SEGMENT_VALUE_KIND_UINT64);
-  AddColumn(layout, kOp, v1::SEGMENT_CONTENT_END_INDEX, v1::SEGMENT_VALUE_KIND_UINT64);
-  EXPECT_TRUE(HearOne(kOp, v1::ELEMENT_TYPE_INT32, layout, {7, 3, 4}).ok());
-  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, v1::ELEMENT_TYPE_INT32, layout, {7, 3, 5})));
-  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, v1::ELEMENT_TYPE_INT32, layout, {7, 4, 4})));
+  constexpr auto kType = v1::ELEMENT_TYPE_INT32;
+  EXPECT_TRUE(HearOne(kOp, kType, {7, 3, 4}).ok());
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, kType, {7, 3, 5})));
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, kType, {7, 4, 4})));
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, kType, {7, 2, 2})));
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, kType, {7, 3, 2})));
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, kType, {7, 3, SegmentColumn::kNoIndex})));
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, kType, {7, SegmentColumn::kNoIndex, 4})));
+}
+
+TEST(SegmentAnswerTest, OnlyASumThatIsNaNLacksItsRange) {
+  constexpr auto kOp = v1::OPERATOR_MAX_SUBARRAY_SUM;
+  constexpr std::uint64_t kNone = SegmentColumn::kNoIndex;
+  const auto nan = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN());
+  const auto one = std::bit_cast<std::uint64_t>(1.0);
+  EXPECT_TRUE(HearOne(kOp, v1::ELEMENT_TYPE_FLOAT32, {nan, kNone, kNone}).ok());
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, v1::ELEMENT_TYPE_FLOAT32, {one, kNone, kNone})));
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, v1::ELEMENT_TYPE_INT64, {nan, kNone, kNone})));
 }
 
 TEST(SegmentAnswerTest, ABoolIsZeroOrOne) {
-  Response layout;
-  AddColumn(layout, v1::OPERATOR_ALL, v1::SEGMENT_CONTENT_VALUE, v1::SEGMENT_VALUE_KIND_BOOL);
-  EXPECT_TRUE(HearOne(v1::OPERATOR_ALL, v1::ELEMENT_TYPE_INT32, layout, {1}).ok());
-  EXPECT_TRUE(absl::IsInternal(HearOne(v1::OPERATOR_ALL, v1::ELEMENT_TYPE_INT32, layout, {2})));
+  EXPECT_TRUE(HearOne(v1::OPERATOR_ALL, v1::ELEMENT_TYPE_INT32, {1}).ok());
+  EXPECT_TRUE(absl::IsInternal(HearOne(v1::OPERATOR_ALL, v1::ELEMENT_TYPE_INT32, {2})));
+}
+
+// As they are for whole arrays.
+TEST(SegmentAnswerTest, ElementsAreOfTheArraysType) {
+  const auto wide = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  EXPECT_TRUE(HearOne(v1::OPERATOR_MAX, v1::ELEMENT_TYPE_INT8, {wide(-128)}).ok());
+  EXPECT_TRUE(absl::IsInternal(HearOne(v1::OPERATOR_MAX, v1::ELEMENT_TYPE_INT8, {wide(-129)})));
+  EXPECT_TRUE(absl::IsInternal(HearOne(v1::OPERATOR_MAX, v1::ELEMENT_TYPE_INT8, {128})));
+  EXPECT_TRUE(HearOne(v1::OPERATOR_SUM, v1::ELEMENT_TYPE_INT8, {128}).ok());
+  EXPECT_TRUE(HearOne(v1::OPERATOR_MAX_ABS, v1::ELEMENT_TYPE_INT8, {128}).ok());
+  EXPECT_TRUE(absl::IsInternal(HearOne(v1::OPERATOR_MAX_ABS, v1::ELEMENT_TYPE_INT8, {129})));
+  EXPECT_TRUE(HearOne(v1::OPERATOR_MINMAX, v1::ELEMENT_TYPE_UINT16, {0, 65'535}).ok());
+  EXPECT_TRUE(absl::IsInternal(HearOne(v1::OPERATOR_MINMAX, v1::ELEMENT_TYPE_UINT16, {0, 65'536})));
+  EXPECT_TRUE(absl::IsInternal(HearOne(v1::OPERATOR_ARGMIN, v1::ELEMENT_TYPE_UINT16, {65'536, 0})));
 }
 
 TEST(SegmentAnswerTest, AnswersThatContradictThemselves) {
