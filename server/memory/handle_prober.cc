@@ -28,6 +28,9 @@ struct Answer {
   std::array<char, 508> message;
 };
 
+// What the process says before it answers: it has started.
+constexpr char kBegun = 1;
+
 absl::Status BadHandle(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what, {{"field", "handle"}});
 }
@@ -77,8 +80,15 @@ void HandleProber::TakeAnswer(absl::Time now) {
     std::exchange(asked_, nullptr)->result = BadHandle("reading the memory of the handle does not end");
     return EndProcess(now);
   }
+  if (size == sizeof(kBegun)) {
+    has_begun_ = true;
+    return TakeAnswer(now);
+  }
   if (size != sizeof(answer)) {
-    return AskAgainOrRefuse(BadHandle("reading the memory of the handle ends the process that does it"), now);
+    return AskAgainOrRefuse(
+        has_begun_ ? BadHandle("reading the memory of the handle ends the process that does it")
+                   : NoProber("the process that does it cannot start"),
+        now);
   }
   answer.message.back() = '\0';
   absl::Status status = StatusOf(answer);
@@ -138,6 +148,7 @@ void HandleProber::Ask(std::shared_ptr<Probing> probing, absl::Time now) {
       probing->result = std::move(status);
       return;
     }
+    has_begun_ = false;
   }
   asked_ = std::move(probing);
   deadline_ = now + patience_;
@@ -168,6 +179,7 @@ bool HandleProber::IsKnown(const kernels::ProcessMemory& memory) const {
 
 int ServeProbes(const std::function<absl::Status(const kernels::ProcessMemory&)>& probe) {
   EndWithParent();
+  if (send(STDIN_FILENO, &kBegun, sizeof(kBegun), MSG_NOSIGNAL) != sizeof(kBegun)) return 1;
   kernels::ProcessMemory memory;
   while (recv(STDIN_FILENO, &memory, sizeof(memory), 0) == sizeof(memory)) {
     const absl::Status status = probe(memory);

@@ -80,6 +80,7 @@ class HandleProber {
   UserTurns turns_;
   std::shared_ptr<Probing> asked_;            // the memory that the process reads; null: none
   bool is_first_ = false;                     // nothing was asked of the process before that
+  bool has_begun_ = false;                    // the process has said that it has started
   std::shared_ptr<Probing> again_;            // the first request to the next process; may be null
   bool is_ending_ = false;                    // the process was killed, and has not ended yet
   absl::Time deadline_;                       // of the answer, or of the end

@@ -157,12 +157,21 @@ TEST_F(HandleProberTest, NothingIsAwaitedOfAProcessThatHasNothingToDo) {
   EXPECT_EQ(prober_.deadline(now_), absl::InfiniteFuture());
 }
 
+// A process that cannot be started, and one that ends before it has read anything.
 TEST(HandleProber, WithoutAProcessNothingIsGood) {
-  HandleProber prober({"/nonexistent"});
-  const auto probing = prober.Start({.byte_count = 1}, 0, absl::UnixEpoch());
-  ASSERT_TRUE(probing->result.has_value());
-  EXPECT_TRUE(absl::IsUnavailable(*probing->result)) << *probing->result;
-  EXPECT_EQ(kernels::ErrorReason(*probing->result), "NO_PROBER");
+  for (const char* command : {"/nonexistent", "/bin/false"}) {
+    HandleProber prober({command});
+    const auto probing = prober.Start({.byte_count = 1}, 0, absl::UnixEpoch());
+    for (int i = 0; i < 1000 && !probing->result.has_value(); ++i) {
+      std::vector<pollfd> watched;
+      prober.Watch(&watched);
+      poll(watched.data(), watched.size(), 10);
+      prober.Advance(absl::UnixEpoch());
+    }
+    ASSERT_TRUE(probing->result.has_value()) << command;
+    EXPECT_TRUE(absl::IsUnavailable(*probing->result)) << *probing->result;
+    EXPECT_EQ(kernels::ErrorReason(*probing->result), "NO_PROBER");
+  }
 }
 
 }  // namespace
