@@ -68,6 +68,7 @@ absl::StatusOr<ArraySession::Need> ArraySession::Act(Action action, StreamState 
   absl::Status status;
   switch (action) {
     case Action::kBegin:
+      begin_ = service_.clock();
       status = Begin();
       break;
     case Action::kTake:
@@ -75,6 +76,7 @@ absl::StatusOr<ArraySession::Need> ArraySession::Act(Action action, StreamState 
     case Action::kTakeLengths:
       return AfterLengths(TakeLengths());
     case Action::kCompare:
+      receive_time_ = service_.clock() - begin_;
       status = incoming_->Compare(parsed.commit);
       if (status.ok()) status = OnCommitted();
       if (!status.ok()) break;
@@ -87,6 +89,10 @@ absl::StatusOr<ArraySession::Need> ArraySession::Act(Action action, StreamState 
   }
   if (!status.ok()) return status;
   return Need::kMessage;
+}
+
+std::optional<absl::Duration> ArraySession::ReceiveTimeUntil(absl::Time end) const {
+  return incoming_.has_value() ? std::optional(receive_time_.value_or(end - begin_)) : std::nullopt;
 }
 
 absl::StatusOr<ArraySession::Need> ArraySession::AfterPlacing(absl::StatusOr<bool> placed) {

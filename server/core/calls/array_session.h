@@ -8,14 +8,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/core/call_observer.h"
 #include "server/core/calls/incoming_array.h"
 #include "server/core/calls/protocol.h"
+#include "server/core/calls/service.h"
 #include "server/core/slots/slot_reducer.h"
 #include "server/core/wire/message.h"
 #include "server/core/wire/request_parser.h"
@@ -31,6 +35,9 @@ class ArraySession {
     kNothing,  // the response is there
   };
 
+  // `service` and the pool must outlive the session. `listener` is called when Resume may get further.
+  ArraySession(const Service& service, PartySlots slots, std::function<void()> listener)
+      : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
   virtual ~ArraySession() = default;
 
   // The client's next message. Only while a message is needed.
@@ -115,7 +122,15 @@ class ArraySession {
   absl::StatusOr<Need> AfterLengths(absl::StatusOr<bool> placed);
   // Everything has come: the array has begun, and nothing may follow.
   absl::StatusOr<Need> Finish();
+  // The time from the header to the commit of an array that comes in chunks; nothing until then.
+  std::optional<absl::Duration> receive_time() const { return receive_time_; }
+  // For a call that ends at `end`: with the time until then if there is no commit. Nothing if no chunks may
+  // come.
+  std::optional<absl::Duration> ReceiveTimeUntil(absl::Time end) const;
 
+  const Service& service_;
+  const PartySlots slots_;
+  const std::function<void()> listener_;
   std::optional<IncomingArray> incoming_;
   ArraySink* sink_ = nullptr;  // of incoming_
 
@@ -126,6 +141,8 @@ class ArraySession {
   bool finishing_ = false;        // all has come
   bool placing_lengths_ = false;  // not all of those that have come
   bool made_progress_ = false;
+  absl::Time begin_;  // when the header came
+  std::optional<absl::Duration> receive_time_;
 };
 
 template <class Header>

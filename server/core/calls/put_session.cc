@@ -49,13 +49,13 @@ absl::Status PutSession::Begin() {
   const std::uint64_t max_bytes = service_.limits.max_stream_bytes;
   if (header_.element_count() > max_bytes / element_bytes) return ArrayTooLarge(max_bytes);
   absl::StatusOr<std::shared_ptr<const NamedMemory>> array =
-      service_.residents.Reserve({.party = slots_.party,
-                                  .owner = header_.owner(),
-                                  .layout = *layout,
-                                  .element_count = header_.element_count(),
-                                  .byte_count = header_.element_count() * element_bytes,
-                                  .time_to_live = absl::Seconds(header_.time_to_live_seconds())},
-                                 service_.clock());
+      residents_.Reserve({.party = slots_.party,
+                          .owner = header_.owner(),
+                          .layout = *layout,
+                          .element_count = header_.element_count(),
+                          .byte_count = header_.element_count() * element_bytes,
+                          .time_to_live = absl::Seconds(header_.time_to_live_seconds())},
+                         service_.clock());
   if (!array.ok()) return array.status();
   array_ = *std::move(array);
   writer_.emplace(slots_, array_, listener_);
@@ -71,9 +71,9 @@ absl::Status PutSession::Begin() {
 absl::StatusOr<std::string> PutSession::Response() {
   const absl::Time now = service_.clock();
   v1::PutArrayResponse response;
-  token_ = service_.residents.Publish(array_, now);
+  token_ = residents_.Publish(array_, now);
   response.set_token(token_);
-  const absl::StatusOr<ResidentArrays::Info> info = service_.residents.Find(response.token(), now);
+  const absl::StatusOr<ResidentArrays::Info> info = residents_.Find(response.token(), now);
   if (!info.ok()) return info.status();
   *response.mutable_array() = ToProto(*info);
   return response.SerializeAsString();
@@ -85,7 +85,7 @@ void PutSession::Describe(absl::Time end, CallRecord* record) const {
 }
 
 void PutSession::OnNotDelivered() {
-  if (!token_.empty()) service_.residents.Delete(token_, service_.clock()).IgnoreError();
+  if (!token_.empty()) residents_.Delete(token_, service_.clock()).IgnoreError();
 }
 
 void PutSession::Release() {

@@ -10,11 +10,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/calls/array_session.h"
-#include "server/core/calls/service.h"
 #include "server/core/slots/array_writer.h"
 #include "warpfold/v1/arrays.pb.h"
 #include "warpfold/v1/reduction.pb.h"
@@ -23,9 +23,8 @@ namespace warpfold::server {
 
 class PutSession : public ArraySession {
  public:
-  // The arguments are those of ReduceSession's constructor.
   PutSession(Service& service, PartySlots slots, std::function<void()> listener)
-      : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
+      : ArraySession(service, std::move(slots), std::move(listener)), residents_(service.residents) {}
 
   // From here on clients can name the array.
   absl::StatusOr<std::string> Response() override;
@@ -45,9 +44,7 @@ class PutSession : public ArraySession {
   absl::StatusOr<bool> TryFinish() override { return writer_->TryFinish(); }
 
  private:
-  Service& service_;
-  const PartySlots slots_;
-  const std::function<void()> listener_;
+  ResidentArrays& residents_;
   v1::PutArrayHeader parsed_header_;          // by Parse
   v1::PutArrayHeader header_;                 // of the array
   std::optional<kernels::ElementType> type_;  // once it has been accepted

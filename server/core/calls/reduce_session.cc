@@ -100,7 +100,6 @@ absl::Status ReduceSession::Begin() {
 }
 
 absl::Status ReduceSession::BeginBy(const kernels::ReductionPlan& reduction) {
-  begin_ = service_.clock();
   if (absl::Status status = CheckHeader(reduction); !status.ok()) return status;
   return header_.has_reference() ? BeginElsewhere(reduction) : BeginChunks(reduction);
 }
@@ -165,9 +164,8 @@ void ReduceSession::Describe(absl::Time end, CallRecord* record) const {
   ArraySession::Describe(end, record);
   if (reducer_ == nullptr) return;
   record->reduction = reducer_->state().reduction();
-  const bool is_received = incoming_.has_value() && !whole_bytes_.has_value();
-  record->stages = StagesOf(reducer_->timings(),
-                            is_received ? std::optional(receive_.value_or(end - begin_)) : std::nullopt);
+  record->stages =
+      StagesOf(reducer_->timings(), whole_bytes_.has_value() ? std::nullopt : ReceiveTimeUntil(end));
 }
 
 std::uint64_t ReduceSession::CrossoverBytes(const kernels::ReductionPlan& reduction) const {
@@ -213,7 +211,7 @@ absl::StatusOr<std::string> ReduceSession::Response() {
     return status;
   }
   reduction.set_device(service_.backend.device());
-  *reduction.mutable_timings() = TimingsToProto(reducer_->timings(), receive_);
+  *reduction.mutable_timings() = TimingsToProto(reducer_->timings(), receive_time());
   return response.SerializeAsString();
 }
 

@@ -15,10 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "server/core/calls/array_session.h"
 #include "server/core/calls/plan_cache.h"
-#include "server/core/calls/service.h"
 #include "server/core/slots/slot_reducer.h"
 #include "warpfold/v1/reduction.pb.h"
 
@@ -26,9 +24,7 @@ namespace warpfold::server {
 
 class ReduceSession : public ArraySession {
  public:
-  // `service` and the pool must outlive the session. `listener` is called when Resume may get further.
-  ReduceSession(const Service& service, PartySlots slots, std::function<void()> listener)
-      : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
+  using ArraySession::ArraySession;
 
   // The only message of ReduceArray, instead of all others. `plans` are those of the shard.
   absl::StatusOr<Need> OnArray(Message message, PlanCache& plans);
@@ -46,10 +42,6 @@ class ReduceSession : public ArraySession {
   absl::StatusOr<StreamMessage> Parse(ByteSlices message) override;
   absl::Status Begin() override;
   absl::Status SinkStatus() const override { return reducer_->status(); }
-  absl::Status OnCommitted() override {
-    receive_ = service_.clock() - begin_;
-    return absl::OkStatus();
-  }
   absl::StatusOr<bool> TryFinish() override { return reducer_->TryFinish(); }
 
  private:
@@ -61,21 +53,16 @@ class ReduceSession : public ArraySession {
   absl::Status BeginElsewhere(const kernels::ReductionPlan& reduction);
   std::uint64_t CrossoverBytes(const kernels::ReductionPlan& reduction) const;
 
-  const Service& service_;
-  const PartySlots slots_;
-  const std::function<void()> listener_;
   v1::ReduceHeader parsed_header_;            // by Parse
   v1::ReduceHeader header_;                   // of the array
   std::unique_ptr<SlotReducer> reducer_;      // once there is a header
   std::optional<std::uint64_t> whole_bytes_;  // of an array that one message has
-  absl::Time begin_;                          // of the array
-  std::optional<absl::Duration> receive_;     // once there is a commit
 };
 
 // A call of ReduceArray: one message with everything that a stream of Reduce has.
 class ReduceArraySession : public ReduceSession {
  public:
-  // As ReduceSession's. `plans` must outlive the session, too.
+  // `plans` must outlive the session, too.
   ReduceArraySession(const Service& service, PartySlots slots, PlanCache& plans,
                      std::function<void()> listener)
       : ReduceSession(service, std::move(slots), std::move(listener)), plans_(plans) {}

@@ -78,7 +78,6 @@ absl::StatusOr<ArraySession::Need> SegmentSession::OnEnd() {
 }
 
 absl::Status SegmentSession::Begin() {
-  begin_ = service_.clock();
   if (absl::Status status = CheckText("request_id", parsed_header_.request_id()); !status.ok()) return status;
   header_ = std::move(parsed_header_);
   absl::StatusOr<kernels::ReductionPlan> reduction = PlanFromProto(header_.spec());
@@ -260,7 +259,6 @@ absl::Status SegmentSession::CheckCounts(std::uint64_t elements, std::uint64_t s
 }
 
 absl::Status SegmentSession::OnCommitted() {
-  receive_ = service_.clock() - begin_;
   const std::uint64_t elements = incoming_->received_bytes() / reduction_->element_bytes();
   if (header_.has_expected_segment_count() && header_.expected_segment_count() != committed_segments_) {
     return Mismatch("expected_segment_count", header_.expected_segment_count(), "were committed",
@@ -291,9 +289,7 @@ void SegmentSession::Describe(absl::Time end, CallRecord* record) const {
   ArraySession::Describe(end, record);
   if (reducer_ == nullptr) return;
   record->reduction = reduction_;
-  const bool is_received = incoming_.has_value();
-  record->stages = StagesOf(reducer_->timings(),
-                            is_received ? std::optional(receive_.value_or(end - begin_)) : std::nullopt);
+  record->stages = StagesOf(reducer_->timings(), ReceiveTimeUntil(end));
 }
 
 absl::StatusOr<std::string> SegmentSession::Response() {
@@ -304,7 +300,7 @@ absl::StatusOr<std::string> SegmentSession::Response() {
   summary.set_element_count(array_bytes() / reduction_->element_bytes());
   summary.set_error_count(reducer_->error_count());
   summary.set_device(service_.backend.device());
-  *summary.mutable_timings() = TimingsToProto(reducer_->timings(), receive_);
+  *summary.mutable_timings() = TimingsToProto(reducer_->timings(), receive_time());
   return response.SerializeAsString();
 }
 

@@ -8,16 +8,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "server/core/calls/array_session.h"
-#include "server/core/calls/service.h"
 #include "server/core/slots/segment_reducer.h"
 #include "warpfold/v1/segments.pb.h"
 
@@ -25,9 +22,7 @@ namespace warpfold::server {
 
 class SegmentSession : public ArraySession {
  public:
-  // As ReduceSession's.
-  SegmentSession(const Service& service, PartySlots slots, std::function<void()> listener)
-      : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
+  using ArraySession::ArraySession;
 
   absl::StatusOr<Need> OnEnd() override;
 
@@ -67,9 +62,6 @@ class SegmentSession : public ArraySession {
   absl::Status Announce(std::uint64_t length);
   absl::Status CheckCounts(std::uint64_t elements, std::uint64_t segments) const;
 
-  const Service& service_;
-  const PartySlots slots_;
-  const std::function<void()> listener_;
   // Parse sets these.
   v1::ReduceSegmentsHeader parsed_header_;
   v1::SegmentLengths parsed_lengths_;
@@ -82,8 +74,6 @@ class SegmentSession : public ArraySession {
   std::uint64_t announced_segments_ = 0;
   std::uint64_t announced_elements_ = 0;
   std::uint64_t length_bytes_ = 0;
-  absl::Time begin_;                       // of the array
-  std::optional<absl::Duration> receive_;  // once there is a commit
 };
 
 }  // namespace warpfold::server
