@@ -62,7 +62,7 @@ Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {
 absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
   if (reason == SegmentFailure::Reason::kOverflow) {
     return MakeOperatorError(absl::StatusCode::kOutOfRange, reason::kOverflow, name,
-                             absl::StrCat("the exact value of ", name, " does not fit"));
+                             TextOfOverflow(std::string(name)));
   }
   return MakeOperatorError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray, name,
                            TextOfNoValue(std::string(name)));

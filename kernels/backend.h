@@ -41,9 +41,9 @@ namespace warpfold::kernels {
 struct SlotResult {
   // The state of the range that was started; nullopt after a StartStore, which reduces nothing.
   std::optional<PartialState> state;
-  // How long it took to copy the bytes: to the device, or to the memory that a StartStore names. A CPU copies
-  // little else, which counts as reducing: what cuts between pieces divide, and what it leaves to its
-  // threads.
+  // How long it took to copy the bytes: to the device, or to the memory that a StartStore names. On a CPU
+  // this is zero unless it was a StartStore: the little that a reduction copies there, such as leaves that
+  // lie in two pieces, counts as `kernel`.
   absl::Duration copy;
   absl::Duration kernel;  // from the start of reducing to its end; on a CPU, with the waits for its threads
 };
@@ -65,8 +65,7 @@ class Slot {
   virtual bool EndsInStart() const { return true; }
 
   // The most time that the device may take for a byte of the array and operator before it counts as hung:
-  // many times that of its slowest kernel, since other processes may use the device, too. A simulated GPU
-  // took 0.1 to 0.3 us on two busy cores.
+  // many times that of its slowest kernel, since other processes may use the device, too.
   virtual absl::Duration MostTimePerByte() const { return absl::Microseconds(1); }
 
   // Where the host writes elements before Start. 16-byte aligned. Not to be touched between Start and

@@ -69,8 +69,7 @@ absl::Status OverflowError(absl::string_view op, bool wraps) {
   // An operator that can wrap was not asked to, otherwise it would have done so.
   const absl::string_view advice = wraps ? "; overflow_policy WRAP would answer it modulo 2^bits" : "";
   return Error(absl::StatusCode::kOutOfRange, reason::kOverflow,
-               absl::StrCat(op, ": the exact value does not fit 64 bits", advice),
-               {{"operator", std::string(op)}});
+               absl::StrCat(TextOfOverflow(std::string(op)), advice), {{"operator", std::string(op)}});
 }
 
 absl::Status EmptyError(absl::string_view op) {

@@ -11,5 +11,9 @@ namespace warpfold {
 
 // Of EMPTY_ARRAY.
 inline std::string TextOfNoValue(const std::string& op) { return op + " of no elements has no value"; }
+// Of OVERFLOW.
+inline std::string TextOfOverflow(const std::string& op) {
+  return op + ": the exact value does not fit 64 bits";
+}
 
 }  // namespace warpfold

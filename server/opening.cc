@@ -60,7 +60,7 @@ absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
   // saying why.
   const std::uint64_t available = AvailableMemory();
   if (service.backend.name() != "cuda" && flags.resident_bytes > available) {
-    return absl::InvalidArgumentError(absl::StrCat(available >> 20, " MiB of memory are available"));
+    return absl::ResourceExhaustedError(absl::StrCat(available >> 20, " MiB of memory are available"));
   }
   const int devices = service.backend.devices();
   const std::uint64_t of_each = flags.resident_bytes / static_cast<std::uint64_t>(devices);
@@ -115,6 +115,11 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flag
       .max_registered_bytes = flags.max_registered_bytes,
       .idle = absl::Seconds(flags.idle_timeout_seconds),
       .sealer_command = {kOwnExecutable, kSealMemoryFlag},
+      .on_rejection =
+          [](uid_t user, absl::string_view reason, absl::string_view message) {
+            LogSampled("rejections of the memory socket",
+                       absl::StrCat("--memory_socket: rejected uid:", user, ": ", reason, ": ", message));
+          },
   };
   if (service.backend.name() == "cuda") {
     const std::string device = service.backend.device();  // "cuda:0,cuda:1 NVIDIA H200"
@@ -138,8 +143,9 @@ absl::StatusOr<std::unique_ptr<Admin>> OpenAdmin(const Flags& flags) {
 
 AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& server,
                        const MemorySocket* memory_socket, const TlsRenewal& tls_renewal,
-                       const AllowFile& allow_file) {
+                       const AllowFile& allow_file, const MemoryBudget& memory) {
   return {.service = &service,
+          .memory_budget_bytes = memory.total(),
           .pool =
               [&server] {
                 const SlotCounts counts = server.published_slots();
@@ -152,7 +158,9 @@ AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& se
                 if (memory_socket == nullptr) return RegistrationGauges();
                 const Registrar& registrar = memory_socket->registrar();
                 return RegistrationGauges{.registrations = registrar.registrations(),
-                                          .bytes = registrar.registered_bytes()};
+                                          .bytes = registrar.registered_bytes(),
+                                          .max_bytes = registrar.max_bytes(),
+                                          .rejections = memory_socket->rejections().counts()};
               },
           .connections = [&server] { return server.connections(); },
           .log_lines_dropped = LogLinesDropped,

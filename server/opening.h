@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Admin>> OpenAdmin(const Flags& flags);
 // What the pages read. All arguments must outlive them; `memory_socket` may be null.
 AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& server,
                        const MemorySocket* memory_socket, const TlsRenewal& tls_renewal,
-                       const AllowFile& allow_file);
+                       const AllowFile& allow_file, const MemoryBudget& memory);
 
 // What the RPC server is told of the flags, the keys and the budget.
 RpcServerOptions OptionsOf(const Flags& flags, const std::optional<TlsKeys>& tls, const MemoryBudget& memory);

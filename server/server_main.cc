@@ -243,8 +243,8 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   }
   std::optional<Upkeep> upkeep(std::in_place, call_log, *memory, service.clock);
   if (*admin != nullptr) {
-    absl::Status attached =
-        (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket->get(), tls_renewal, allow_file));
+    absl::Status attached = (*admin)->Attach(
+        SourcesOf(flags, service, **server, memory_socket->get(), tls_renewal, allow_file, *memory));
     if (!attached.ok()) return Refuse(end, kNotThere, absl::StrCat("--admin_listen: ", attached.message()));
   }
   SayReady(output, **server, admin->get(), service, *memory);

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/fault.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/slot_memory.h"
 #include "kernels/cuda/textbook/launch.h"
@@ -40,27 +42,32 @@ cudaError_t LaunchTextbook(const ReductionSpec& spec, const BoundOperator& op,
 
 absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t array_bytes,
                                                                      std::uint32_t multiprocessors) {
-  std::unique_ptr<DeviceReducer> reducer(new DeviceReducer);
-  reducer->array_bytes_ = array_bytes;
-  reducer->partial_bytes_ = PartialBytes(array_bytes);
+  std::unique_ptr<DeviceReducer> reducer(new DeviceReducer(array_bytes));
+  const absl::Status allocated = reducer->Allocate(multiprocessors);
+  return CompleteOrAbandon(std::move(reducer), allocated);
+}
+
+DeviceReducer::DeviceReducer(std::size_t array_bytes)
+    : array_bytes_(array_bytes), partial_bytes_(PartialBytes(array_bytes)) {}
+
+absl::Status DeviceReducer::Allocate(std::uint32_t multiprocessors) {
   int device = 0;
   int of_device = 0;
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&of_device, cudaDevAttrMultiProcessorCount, device));
-  reducer->multiprocessors_ = multiprocessors > 0 ? multiprocessors : static_cast<std::uint32_t>(of_device);
+  multiprocessors_ = multiprocessors > 0 ? multiprocessors : static_cast<std::uint32_t>(of_device);
   WARPFOLD_RETURN_IF_CUDA_ERROR(FindKernels());
-  WARPFOLD_RETURN_IF_CUDA_ERROR(
-      cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
-  const std::size_t ticket_bytes = TicketBytes(array_bytes);
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->tickets_), ticket_bytes));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(reducer->tickets_, 0, ticket_bytes));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&partials_), partial_bytes_));
+  const std::size_t ticket_bytes = TicketBytes(array_bytes_);
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&tickets_), ticket_bytes));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(tickets_, 0, ticket_bytes));
   // The memset is on the legacy stream. Non-blocking streams, and so the first launch, do not wait for it.
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(cudaStreamLegacy));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&reducer->nodes_),
-                                              kMaxNodes * kMaxNodeBytes, cudaHostAllocMapped));
   WARPFOLD_RETURN_IF_CUDA_ERROR(
-      cudaHostGetDevicePointer(reinterpret_cast<void**>(&reducer->device_nodes_), reducer->nodes_, 0));
-  return reducer;
+      cudaHostAlloc(reinterpret_cast<void**>(&nodes_), kMaxNodes * kMaxNodeBytes, cudaHostAllocMapped));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_nodes_), nodes_, 0));
+  return absl::OkStatus();
 }
 
 DeviceReducer::~DeviceReducer() {

@@ -49,11 +49,12 @@ class DeviceReducer {
   PartialState Collect() const;
 
  private:
-  DeviceReducer() = default;
+  explicit DeviceReducer(std::size_t array_bytes);
+  absl::Status Allocate(std::uint32_t multiprocessors);
   std::vector<std::byte> StatesOf(const std::byte* node) const;
 
-  std::size_t array_bytes_ = 0;
-  std::size_t partial_bytes_ = 0;
+  const std::size_t array_bytes_;
+  const std::size_t partial_bytes_;
   std::uint32_t multiprocessors_ = 0;
   std::byte* partials_ = nullptr;
   unsigned* tickets_ = nullptr;

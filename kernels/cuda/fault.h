@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the device still works.
+// Whether the device still works, and what becomes of objects that use it if it does not.
 //
 // Threads: any.
 #pragma once
 
 #include <atomic>
+#include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/cuda/cuda_status.h"
 
@@ -36,5 +38,15 @@ class Fault {
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
+
+// The object, if all that it needs was `allocated`. If the device was lost meanwhile, it is never destroyed:
+// to free what it has would only fail, or hang.
+template <typename T>
+absl::StatusOr<std::unique_ptr<T>> CompleteOrAbandon(std::unique_ptr<T> object,
+                                                     const absl::Status& allocated) {
+  if (allocated.ok()) return object;
+  if (IsDeviceLost(allocated)) static_cast<void>(object.release());
+  return allocated;
+}
 
 }  // namespace warpfold::kernels::cuda

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/fault.h"
 #include "kernels/cuda/slot_memory.h"
 #include "kernels/geometry.h"
 
@@ -14,11 +16,16 @@ namespace warpfold::kernels::cuda {
 absl::StatusOr<std::unique_ptr<Gatherer>> Gatherer::Create(std::size_t max_bytes, std::size_t max_pieces) {
   static_assert(sizeof(Tile) == kGatherTileBytes);
   std::unique_ptr<Gatherer> gatherer(new Gatherer(GatherTiles(max_bytes, max_pieces)));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&gatherer->tiles_),
-                                              gatherer->max_tiles_ * sizeof(Tile), cudaHostAllocMapped));
+  const absl::Status allocated = gatherer->Allocate();
+  return CompleteOrAbandon(std::move(gatherer), allocated);
+}
+
+absl::Status Gatherer::Allocate() {
   WARPFOLD_RETURN_IF_CUDA_ERROR(
-      cudaHostGetDevicePointer(reinterpret_cast<void**>(&gatherer->device_tiles_), gatherer->tiles_, 0));
-  return gatherer;
+      cudaHostAlloc(reinterpret_cast<void**>(&tiles_), max_tiles_ * sizeof(Tile), cudaHostAllocMapped));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_tiles_), tiles_, 0));
+  return absl::OkStatus();
 }
 
 Gatherer::~Gatherer() { cudaFreeHost(tiles_); }

@@ -34,6 +34,7 @@ class Gatherer {
 
  private:
   explicit Gatherer(std::size_t max_tiles) : max_tiles_(max_tiles) {}
+  absl::Status Allocate();
 
   const std::size_t max_tiles_;
   Tile* tiles_ = nullptr;         // mapped host memory, as the host sees it

@@ -116,8 +116,9 @@ class Executor {
   std::uint64_t at_grid_barrier_ = 0;
   unsigned turns_ = 0;        // that the running block has left
   Block* entered_ = nullptr;  // whose view is in the memory
-  Block* block_ = nullptr;    // of the fiber that runs
-  Thread* thread_ = nullptr;  // it
+  // The block and the thread whose fiber is running.
+  Block* block_ = nullptr;
+  Thread* thread_ = nullptr;
 };
 
 }  // namespace warpfold::kernels::simt

@@ -6,7 +6,7 @@
 //
 // No kernel that runs here uses DynamicSharedMemory, atomicAdd, __threadfence and the __reduce_... words.
 // They are here so that readers can run a published reduction next to ours: the ones that docs/textbook.md
-// lists use them. That is not true of __reduce_max_sync, but our kernels call it on a GPU (warp.cuh).
+// lists use them. No published reduction uses __reduce_max_sync; our own kernels call it on a GPU (warp.cuh).
 // executor_test.cc tests them all.
 //
 // Sources that include this are compiled with -Dcuda=simt: kernels, whose namespace is kernels::cuda, are

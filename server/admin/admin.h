@@ -14,6 +14,7 @@
 // Threads: Open, Attach and the destructor from one thread; the observer's functions from any.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -32,6 +33,7 @@
 #include "server/core/call_observer.h"
 #include "server/core/calls/service.h"
 #include "server/files/reload.h"
+#include "server/memory/memory_rejections.h"
 #include "server/net/connections.h"
 
 namespace warpfold::server {
@@ -45,11 +47,14 @@ struct PoolGauges {
 struct RegistrationGauges {
   std::size_t registrations = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t max_bytes = 0;
+  std::array<std::uint64_t, MemoryRejections::kReasons.size()> rejections = {};
 };
 
 // The sources of the pages. The functions are called on the pages' thread, and must not block.
 struct AdminSources {
   Service* service = nullptr;
+  std::uint64_t memory_budget_bytes = 0;  // of the host
   std::function<PoolGauges()> pool;
   std::function<RegistrationGauges()> registrations;
   std::function<ConnectionCounts()> connections;

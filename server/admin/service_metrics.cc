@@ -18,10 +18,28 @@ void WriteMemory(Exposition& out, const AdminSources& sources) {
   const ResidentArrays::Room room = sources.service->residents.room();
   out.Gauge("warpfold_kept_array_capacity_bytes", "Device memory for kept arrays.", room.bytes);
   out.Gauge("warpfold_kept_array_bytes", "Device memory that kept arrays use.", room.bytes - room.free_bytes);
+  out.Gauge("warpfold_kept_arrays", "Kept arrays, and those that are arriving.", std::uint64_t{room.arrays});
+  out.Gauge("warpfold_kept_arrays_limit", "Maximum number of kept arrays.",
+            std::uint64_t{ResidentArrays::kMaxArrays});
   const RegistrationGauges registrations = sources.registrations();
   out.Gauge("warpfold_registrations", "Registrations of other processes' memory, which the server can read.",
             std::uint64_t{registrations.registrations});
   out.Gauge("warpfold_registered_bytes", "Bytes of registered memory.", registrations.bytes);
+  out.Gauge("warpfold_registered_bytes_limit",
+            "Maximum bytes of registered memory; 0 without a memory socket.", registrations.max_bytes);
+  out.Family(
+      "warpfold_registrations_rejected_total", "counter",
+      "Requests on the memory socket that were rejected, by the reason in the response, and connections "
+      "that were: of users who may not open any (NOT_ALLOWED), or beyond a user's half of all "
+      "(connections).");
+  for (std::size_t i = 0; i < registrations.rejections.size(); ++i) {
+    out.Sample({{"reason", MemoryRejections::kReasons[i]}}, registrations.rejections[i]);
+  }
+  out.Gauge(
+      "warpfold_memory_budget_bytes",
+      "Memory of the host that the server may come to use, as it logs at its start; registered memory "
+      "is not included.",
+      sources.memory_budget_bytes);
 }
 
 void WriteConnections(Exposition& out, const AdminSources& sources) {

@@ -134,17 +134,19 @@ Rows PoolRows(const AdminSources& sources) {
   const PoolGauges pool = sources.pool();
   const ResidentArrays::Room room = service.residents.room();
   const RegistrationGauges registrations = sources.registrations();
-  return {{"slots", absl::StrCat(service.limits.slots, " of ", Bytes(service.limits.slot_bytes))},
-          {"free", absl::StrCat(pool.slots_free)},
-          {"on the device", absl::StrCat(pool.slots_in_flight)},
-          {"calls waiting", absl::StrCat(pool.waiting_calls)},
-          {"connections", absl::StrCat(sources.connections().open)},
-          {"reductions in progress", absl::StrCat(service.admission.reductions())},
-          {"merges in progress", absl::StrCat(service.admission.merges())},
-          {"kept arrays", absl::StrCat(Bytes(room.bytes - room.free_bytes), " of ", Bytes(room.bytes))},
-          {"registered memory",
-           absl::StrCat(Bytes(registrations.bytes), " in ", registrations.registrations, " registrations")},
-          {"log lines dropped", absl::StrCat(sources.log_lines_dropped())}};
+  return {
+      {"slots", absl::StrCat(service.limits.slots, " of ", Bytes(service.limits.slot_bytes))},
+      {"free", absl::StrCat(pool.slots_free)},
+      {"on the device", absl::StrCat(pool.slots_in_flight)},
+      {"calls waiting", absl::StrCat(pool.waiting_calls)},
+      {"connections", absl::StrCat(sources.connections().open)},
+      {"reductions in progress", absl::StrCat(service.admission.reductions())},
+      {"merges in progress", absl::StrCat(service.admission.merges())},
+      {"kept arrays", absl::StrCat(room.arrays, " of ", ResidentArrays::kMaxArrays, ", with ",
+                                   Bytes(room.bytes - room.free_bytes), " of ", Bytes(room.bytes))},
+      {"registered memory", absl::StrCat(Bytes(registrations.bytes), " of ", Bytes(registrations.max_bytes),
+                                         ", in ", registrations.registrations, " registrations")},
+      {"log lines dropped", absl::StrCat(sources.log_lines_dropped())}};
 }
 
 std::string CallsSection(const AdminSources& sources, const CallTable& table) {

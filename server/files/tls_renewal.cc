@@ -46,8 +46,14 @@ std::optional<TlsKeys> TlsRenewal::ReadIfChanged(absl::Time now) {
     return std::nullopt;
   }
   refusal_.clear();
-  Log(LogLevel::kInfo,
-      absl::StrCat("--tls_cert: a new certificate is in use, until ", UtcDateOf(OwnExpiry(*keys).time)));
+  const bool has_new_authorities = keys->client_ca != in_use_.client_ca;
+  if (has_new_authorities) {
+    Log(LogLevel::kInfo, "--tls_client_ca: new authorities are in use, for connections from now on");
+  }
+  if (!has_new_authorities || keys->certificate != in_use_.certificate) {
+    Log(LogLevel::kInfo,
+        absl::StrCat("--tls_cert: a new certificate is in use, until ", UtcDateOf(OwnExpiry(*keys).time)));
+  }
   return *std::move(keys);
 }
 

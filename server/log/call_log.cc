@@ -59,17 +59,27 @@ LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
   return fields;
 }
 
-// A call is a warning only if the server or its device is at fault, so that an operator who looks for
+// The reason of a failure, or its code if it has none.
+std::string KindOf(const absl::Status& status) {
+  const std::string reason = kernels::ErrorReason(status);
+  return reason.empty() ? absl::StatusCodeToString(status.code()) : reason;
+}
+
+// A failure is a warning only if the server or its device is at fault, so that an operator who looks for
 // warnings does not see errors of callers, or rejections because of load.
-LogLevel LevelOf(const CallRecord& call, const std::string& kind) {
-  const absl::StatusCode code = call.status.code();
-  if (code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
-      kind == reason::kDeviceLost) {
-    return LogLevel::kWarning;
+LogLevel LevelOfFailure(absl::string_view kind) {
+  for (const absl::string_view fault : {"INTERNAL", "UNKNOWN", reason::kDeviceLost, reason::kLaunchRefused}) {
+    if (kind == fault) return LogLevel::kWarning;
   }
-  // Probes that find everything in order are not logged.
+  return LogLevel::kInfo;
+}
+
+LogLevel LevelOf(const CallRecord& call) {
+  // Probes that find everything in order are not logged. A watch ends when its client leaves.
   const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
-  return is_probe && call.status.ok() ? LogLevel::kDebug : LogLevel::kInfo;
+  const bool is_watch = call.method == "Watch" && absl::IsCancelled(call.status);
+  if (is_watch || (is_probe && call.status.ok())) return LogLevel::kDebug;
+  return call.status.ok() ? LogLevel::kInfo : LevelOfFailure(KindOf(call.status));
 }
 
 }  // namespace
@@ -88,14 +98,12 @@ std::size_t BytesInQueue(const CallRecord& call) {
 }
 
 void CallLog::Add(const CallRecord& call) {
-  const absl::Status& status = call.status;
-  const std::string reason = kernels::ErrorReason(status);
-  const std::string kind = reason.empty() ? absl::StatusCodeToString(status.code()) : reason;
-  if (!status.ok() && !sampler_.Admit(kind, clock_())) return;
-  const LogLevel level = LevelOf(call, kind);
+  const LogLevel level = LevelOf(call);
   if (!IsLogged(level)) return;
+  if (!call.status.ok() && !sampler_.Admit(KindOf(call.status), clock_())) return;
   LogEvent(
-      level, "call", [call, reason] { return FieldsOf(call, reason); }, BytesInQueue(call));
+      level, "call", [call] { return FieldsOf(call, kernels::ErrorReason(call.status)); },
+      BytesInQueue(call));
 }
 
 void CallLog::SayLeftOut(bool all) {
@@ -105,7 +113,7 @@ void CallLog::SayLeftOut(bool all) {
                        {"calls", static_cast<std::uint64_t>(calls)},
                        {"message", absl::StrCat(calls, " more calls ended with ", kind)}};
     };
-    LogEvent(LogLevel::kInfo, "calls_left_out", fields, kBytesOfTexts);
+    LogEvent(LevelOfFailure(kind), "calls_left_out", fields, kBytesOfTexts);
   }
 }
 

@@ -3,7 +3,7 @@
 //
 // One line of log for each finished call. Among calls that fail, only the first ten of each reason in each
 // second get a line; the others are counted. A failure that is the server's or its device's own (INTERNAL,
-// UNKNOWN, DEVICE_LOST) is a warning.
+// UNKNOWN, DEVICE_LOST, LAUNCH_REFUSED) is a warning.
 #pragma once
 
 #include <cstddef>

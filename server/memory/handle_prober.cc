@@ -85,10 +85,10 @@ void HandleProber::TakeAnswer(absl::Time now) {
     return TakeAnswer(now);
   }
   if (size != sizeof(answer)) {
-    return AskAgainOrRefuse(
-        has_begun_ ? BadHandle("reading the memory of the handle ends the process that does it")
-                   : NoProber("the process that does it cannot start"),
-        now);
+    return AskAgainOrRefuse(has_begun_
+                                ? BadHandle("reading the memory of the handle ends the process that does it")
+                                : NoProber("the process that does it cannot start"),
+                            now);
   }
   answer.message.back() = '\0';
   absl::Status status = StatusOf(answer);

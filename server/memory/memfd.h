@@ -41,7 +41,8 @@ class Memfd {
 
   int get() const { return descriptor_.get(); }
   bool is_open() const { return descriptor_.is_open(); }
-  // For who has it mapped, so that nothing is freed.
+  // Only the holder of a mapping may call this: the mapping keeps the file, so that closing it frees nothing
+  // and cannot take long.
   void Close() {
     descriptor_ = FileDescriptor();
     open_ = nullptr;
@@ -58,7 +59,7 @@ class Memfd {
 class Mapping {
  public:
   Mapping() = default;
-  // Of the first `byte_count` bytes, at least one; of none where the system does not map them.
+  // Maps the first `byte_count` bytes, at least one. Empty if the system does not map them.
   Mapping(const Memfd& memfd, std::uint64_t byte_count, bool is_writable = false);
   Mapping(Mapping&& other) noexcept
       : bytes_(std::exchange(other.bytes_, {})),

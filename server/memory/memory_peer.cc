@@ -116,6 +116,7 @@ bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
     response.set_code(static_cast<int>(token.status().code()));
     response.set_reason(kernels::ErrorReason(token.status()));
     response.set_message(std::string(token.status().message()));
+    rejections_.Add(*user_, response.reason(), response.message());
   }
   return SendPacket(socket_, response.SerializeAsString());
 }

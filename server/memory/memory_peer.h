@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "server/memory/handle_prober.h"
 #include "server/memory/memfd_sealer.h"
+#include "server/memory/memory_rejections.h"
 #include "server/memory/registrar.h"
 #include "server/net/unix_socket.h"
 #include "warpfold/v1/memory.pb.h"
@@ -30,16 +31,17 @@ inline constexpr std::size_t kMaxRegistrations = 1024;  // of one connection
 
 class MemoryPeer {
  public:
-  // `registrar`, `sealer` and `prober` must outlive the connection, which `*user` made at `now`; without a
-  // prober, memory of other processes on the GPU is not read before the backend opens it. `user` lives until
-  // the socket is closed, which may be long after the connection's destruction. It ends when it has had
-  // nothing registered for `idle`, and requested nothing. A request that finds no room waits for it for
-  // `room`.
-  MemoryPeer(FileDescriptor socket, std::shared_ptr<const uid_t> user, Registrar& registrar,
-             MemfdSealer& sealer, HandleProber* prober, absl::Duration idle, absl::Duration room,
-             absl::Time now)
+  // `rejections`, `registrar`, `sealer` and `prober` must outlive the connection, which `*user` made at
+  // `now`; without a prober, memory of other processes on the GPU is not read before the backend opens it.
+  // `user` lives until the socket is closed, which may be long after the connection's destruction. It ends
+  // when it has had nothing registered for `idle`, and requested nothing. A request that finds no room waits
+  // for it for `room`.
+  MemoryPeer(FileDescriptor socket, std::shared_ptr<const uid_t> user, MemoryRejections& rejections,
+             Registrar& registrar, MemfdSealer& sealer, HandleProber* prober, absl::Duration idle,
+             absl::Duration room, absl::Time now)
       : socket_(std::move(socket)),
         user_(std::move(user)),
+        rejections_(rejections),
         registrar_(registrar),
         sealer_(sealer),
         prober_(prober),
@@ -104,6 +106,7 @@ class MemoryPeer {
 
   FileDescriptor socket_;
   const std::shared_ptr<const uid_t> user_;
+  MemoryRejections& rejections_;
   Registrar& registrar_;
   MemfdSealer& sealer_;
   HandleProber* const prober_;  // may be null

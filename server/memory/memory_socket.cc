@@ -11,6 +11,8 @@
 #include <functional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "proto/error_reasons.h"
 #include "server/net/foreign_descriptors.h"
 
 namespace warpfold::server {
@@ -111,9 +113,9 @@ void MemorySocket::AcceptAll() {
     auto user = std::make_shared<const uid_t>(known.value_or(kNobody));
     places_.push_back(user);
     if (may_connect) {
-      connections_.push_back(std::make_unique<MemoryPeer>(std::move(connection), std::move(user), registrar_,
-                                                          sealer_, prober_.has_value() ? &*prober_ : nullptr,
-                                                          options_.idle, options_.room, clock_()));
+      connections_.push_back(std::make_unique<MemoryPeer>(
+          std::move(connection), std::move(user), rejections_, registrar_, sealer_,
+          prober_.has_value() ? &*prober_ : nullptr, options_.idle, options_.room, clock_()));
     } else {
       CloseConnectionElsewhere(std::move(connection), *user, user);
     }
@@ -148,14 +150,20 @@ std::size_t MemorySocket::CountPlaces() {
   return places_.size();
 }
 
-bool MemorySocket::MayConnect(uid_t user) const {
-  const bool is_known = user == geteuid() ||
-                        std::find(options_.users.begin(), options_.users.end(), user) != options_.users.end();
+bool MemorySocket::MayConnect(uid_t user) {
+  if (user != geteuid() &&
+      std::find(options_.users.begin(), options_.users.end(), user) == options_.users.end()) {
+    rejections_.Add(user, reason::kNotAllowed, "this user is not one of --memory_socket_users");
+    return false;
+  }
   const auto of_user = std::count_if(places_.begin(), places_.end(), [user](const auto& place) {
     const std::shared_ptr<const uid_t> owner = place.lock();
     return owner != nullptr && *owner == user;
   });
-  return is_known && static_cast<std::size_t>(of_user) < kMaxOfOneUser;
+  if (static_cast<std::size_t>(of_user) < kMaxOfOneUser) return true;
+  rejections_.Add(user, MemoryRejections::kConnections,
+                  absl::StrCat("this user has ", kMaxOfOneUser, " connections already"));
+  return false;
 }
 
 }  // namespace warpfold::server

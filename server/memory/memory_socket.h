@@ -27,6 +27,7 @@
 #include "server/memory/handle_prober.h"
 #include "server/memory/memfd_sealer.h"
 #include "server/memory/memory_peer.h"
+#include "server/memory/memory_rejections.h"
 #include "server/memory/registrar.h"
 #include "server/memory/user_turns.h"
 
@@ -48,6 +49,8 @@ struct MemorySocketOptions {
   // How long a client waits for room. Memory that was given back before is freed in 0.2 s for each GiB,
   // unless its owner prevents that.
   absl::Duration room = absl::Seconds(60);
+  // Is told of every rejection; null for nobody.
+  MemoryRejectionListener on_rejection = nullptr;
 };
 
 class MemorySocket {
@@ -78,10 +81,12 @@ class MemorySocket {
 
   // From any thread.
   const Registrar& registrar() const { return registrar_; }
+  const MemoryRejections& rejections() const { return rejections_; }
 
  private:
   MemorySocket(const MemorySocketOptions& options, kernels::Backend& backend, MemoryRegistry& registry)
       : options_(options),
+        rejections_(options.on_rejection),
         registrar_(
             backend, registry,
             {.max_bytes = options.max_registered_bytes, .has_several_users = HasSeveralUsers(options)}),
@@ -104,11 +109,13 @@ class MemorySocket {
   // Calls `step` until it returns false, for about a millisecond: no request waits for more than that and one
   // part, however much others register.
   void Repeat(const std::function<bool()>& step) const;
-  bool MayConnect(uid_t user) const;
+  // Whether the user may open one more connection. If not, this counts as a rejection.
+  bool MayConnect(uid_t user);
   // How many connections are open, or are still being closed.
   std::size_t CountPlaces();
 
   const MemorySocketOptions options_;
+  MemoryRejections rejections_;
   Registrar registrar_;
   MemfdSealer sealer_;
   std::optional<HandleProber> prober_;

@@ -146,12 +146,18 @@ class ManifestsTest(unittest.TestCase):
 
     def test_probes_ask_the_grpc_server(self):
         for overlay in _OVERLAYS:
-            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            for probe in ("startupProbe", "readinessProbe"):
                 how = self.container(overlay)[probe]
                 # The kubelet's gRPC probes have no TLS.
                 self.assertEqual("grpc" in how, overlay != "mtls")
                 self.assertEqual("exec" in how, overlay == "mtls")
                 self.assertNotIn("httpGet", how)
+
+    def test_clients_who_have_all_connections_do_not_have_the_server_restarted(self):
+        for overlay in _OVERLAYS:
+            container = self.container(overlay)
+            self.assertEqual(container["livenessProbe"]["httpGet"], {"path": "/healthz", "port": "admin"})
+            self.assertIn("admin", [port["name"] for port in container["ports"]])
 
     def test_probes_by_a_socket(self):
         """The probes' command finds the address among the flags, without a certificate."""
@@ -164,7 +170,7 @@ class ManifestsTest(unittest.TestCase):
                  "--device=cpu"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             try:
                 self.assertIn("READY", server.stdout.readline())
-                for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                for probe in ("startupProbe", "readinessProbe"):
                     executable, *arguments = container[probe]["exec"]["command"]
                     self.assertEqual(executable, "/usr/local/bin/warpfold")
                     command = [os.environ["WARPFOLD_CLI"], *(a.replace(folder, here) for a in arguments)]
@@ -174,13 +180,6 @@ class ManifestsTest(unittest.TestCase):
                 server.terminate()
                 server.wait()
                 server.stdout.close()
-
-    def test_liveness_outlasts_a_drain(self):
-        for overlay in _OVERLAYS:
-            probe = self.container(overlay)["livenessProbe"]
-            arguments = dict(a.partition("=")[::2] for a in self.container(overlay)["args"])
-            self.assertGreater(probe["periodSeconds"] * probe["failureThreshold"],
-                               int(arguments["--drain_seconds"]))
 
     def test_plaintext_is_announced_where_it_is(self):
         for overlay, objects in self.rendered.items():

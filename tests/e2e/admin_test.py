@@ -109,6 +109,15 @@ class PagesTest(TestCase):
                 while connection.recv(4096):
                     pass
 
+    def test_alive_while_clients_have_all_connections(self):
+        with Server(_ADMIN, "--max_connections=4") as server, contextlib.ExitStack() as stack:
+            for _ in range(2):  # one peer gets half of them
+                connection = socket.create_connection(server.address.rsplit(":", 1), timeout=10)
+                stack.enter_context(connection)
+            done = warpfold("health", "--target", server.address)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertEqual(get(admin_of(server), "/healthz")[0], 200)
+
     def test_not_ready_while_it_drains(self):
         with Server(_ADMIN, "--drain_seconds=60") as server:
             admin = admin_of(server)

@@ -118,7 +118,7 @@ class TlsDatesTest(TestCase):
                 self.assertEqual(metric(server.ready_line, 'warpfold_reload_successful{file="keys"}'), 0)
             with open(authority, "ab") as file:  # one that is valid is enough
                 file.write(pathlib.Path(client[0]).read_bytes())
-            server.await_log("a new certificate is in use")
+            server.await_log("new authorities are in use")
 
     def test_an_old_certificate_does_not_keep_authorities_in_force(self):
         """Operators may withdraw an authority whatever the server's own certificate is."""
@@ -128,7 +128,7 @@ class TlsDatesTest(TestCase):
         with Server(f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_client_ca={authority}",
                     allow_all(str(self.folder))) as server:
             shutil.copy(self.keys("its_heir", _PRESENT)[0], authority)
-            server.await_log("a new certificate is in use")
+            server.await_log("new authorities are in use")
 
     def test_a_start_warns_of_dates_and_serves(self):
         past, future = self.keys("past", _PAST), self.keys("future", _FUTURE)

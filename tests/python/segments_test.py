@@ -146,7 +146,7 @@ def test_an_operator_without_a_value_for_one_segment(client):
     result = client.reduce_segments(x, ["sum", "max", "product"], lengths=[1, 2, 1, 2])
     assert result["max"].tolist() == [1, 2**62, 3, 2**62] and "sum" in result
     for name in ("sum", "product"):
-        with pytest.raises(OverflowError, match=r'segment 1: .* does not fit; overflow="wrap" would'):
+        with pytest.raises(OverflowError, match=r'segment 1: .* does not fit 64 bits; overflow="wrap" would'):
             result[name]
         assert result.outcomes[name].error.fields == {"operator": name, "segment": "1"}
     with pytest.raises(OverflowError, match=r"segment 1: .*product"):

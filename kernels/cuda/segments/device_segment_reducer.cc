@@ -6,9 +6,11 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/fault.h"
 #include "kernels/cuda/registration.h"
 #include "kernels/cuda/segments/segment_items.h"
 #include "kernels/cuda/slot_memory.h"
@@ -82,16 +84,16 @@ absl::StatusOr<std::unique_ptr<DeviceSegmentReducer>> DeviceSegmentReducer::Crea
   std::unique_ptr<DeviceSegmentReducer> reducer(new DeviceSegmentReducer);
   reducer->result_bytes_ = result_bytes;
   reducer->most_runs_ = most_runs;
-  int device = 0;
-  int of_device = 0;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&of_device, cudaDevAttrMultiProcessorCount, device));
-  reducer->multiprocessors_ = multiprocessors > 0 ? multiprocessors : static_cast<std::uint32_t>(of_device);
-  if (absl::Status status = reducer->Allocate(); !status.ok()) return status;
-  return reducer;
+  const absl::Status allocated = reducer->Allocate(multiprocessors);
+  return CompleteOrAbandon(std::move(reducer), allocated);
 }
 
-absl::Status DeviceSegmentReducer::Allocate() {
+absl::Status DeviceSegmentReducer::Allocate(std::uint32_t multiprocessors) {
+  int current = 0;
+  int of_current = 0;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&current));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&of_current, cudaDevAttrMultiProcessorCount, current));
+  multiprocessors_ = multiprocessors > 0 ? multiprocessors : static_cast<std::uint32_t>(of_current);
   const auto device = [](auto** memory, std::size_t bytes) {
     return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
   };

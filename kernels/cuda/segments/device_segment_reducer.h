@@ -77,12 +77,12 @@ class DeviceSegmentReducer {
 
  private:
   DeviceSegmentReducer() = default;
-  absl::Status Allocate();
+  absl::Status Allocate(std::uint32_t multiprocessors);
   // Plans the items of `plan`, which says how the cut's `elements` elements are folded, with room for the
   // largest state of the reduction's operators. Enqueues the copy of the tables that the plan refers to.
   absl::Status Plan(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t elements,
                     SegmentPlan& plan, cudaStream_t stream);
-  // Where kernels write all columns, and where that of one operator does.
+  // The place of all columns of results, and the work of one operator, with the place of its own.
   ResultColumns Columns() const;
   SegmentWork WorkOf(const ReductionPlan& reduction, std::size_t op) const;
   bool WritesToHost() const;

@@ -134,7 +134,7 @@ void Call::OnMessage(Message message) {
     reading_ = false;
     return;
   }
-  if (!sending_) timer_.ClientCame(shard_.Now());
+  if (!outgoing_.is_under_way) timer_.ClientCame(shard_.Now());
   arrived_ = std::move(message);
   arrived_at_ = shard_.Now();
   // Messages that are too large are rejected at once, so that they do not wait here for their turn.
@@ -190,12 +190,12 @@ void Call::OnEnd() {
   half_closed_ = true;
   if (answered_) return;
   if (turns_.has_value()) turns_->ExpectNothing();
-  if (!sending_) timer_.ClientCame(shard_.Now());
+  if (!outgoing_.is_under_way) timer_.ClientCame(shard_.Now());
   CheckTime(shard_.Now(), shard_.Now());  // gRPC ends the streams of calls whose deadline has passed
   if (answered_) return;
   if (session_ != nullptr) return Follow(session_->OnEnd());
   if (method_ == Method::kReflection) return Answer(absl::OkStatus());
-  if (asked_) return BeginWatch();
+  if (watch_.is_requested) return BeginWatch();
   Answer(BadMessage("the call ended before its request"));
 }
 
@@ -209,33 +209,33 @@ void Call::Follow(const absl::StatusOr<ArraySession::Need>& need) {
   SendOutput(*need == ArraySession::Need::kNothing);
   if (*need == ArraySession::Need::kMessage) Read();
   // The answer follows once the client has read what comes before it.
-  if (*need == ArraySession::Need::kNothing && !sending_) AnswerSession();
+  if (*need == ArraySession::Need::kNothing && !outgoing_.is_under_way) AnswerSession();
 }
 
 // `is_last`: the session makes no more output than it already has, and its answer follows.
 void Call::SendOutput(bool is_last) {
-  if (sending_ || !session_->has_output()) return;
+  if (outgoing_.is_under_way || !session_->has_output()) return;
   timer_.AwaitClient(shard_.Now());
   std::string message = session_->TakeOutput();
   Send(std::move(message), is_last || session_->has_output());
 }
 
 void Call::Send(std::string message, bool is_followed) {
-  sending_ = true;
-  sending_bytes_ = message.size();
-  held_bytes_ = is_followed ? std::min<std::uint64_t>(message.size(), kMaxHeldByTransport) : 0;
+  outgoing_.is_under_way = true;
+  outgoing_.bytes = message.size();
+  outgoing_.held_bytes = is_followed ? std::min<std::uint64_t>(message.size(), kMaxHeldByTransport) : 0;
   transport_.Send(std::move(message), is_followed);
 }
 
 void Call::OnOutputTaken() {
   if (!awaits_message()) timer_.ClientCame(shard_.Now());
-  output_bytes_ += sending_bytes_;
+  taken_bytes_ += outgoing_.bytes;
   ReportProgress(shard_.Now());
   OnProgress();
 }
 
 void Call::ReportProgress(absl::Time when) {
-  timer_.Progress(when, session_->progress_bytes() + output_bytes_);
+  timer_.Progress(when, session_->progress_bytes() + taken_bytes_);
 }
 
 void Call::AnswerSession() {
@@ -246,7 +246,7 @@ void Call::AnswerSession() {
 }
 
 void Call::OnSent() {
-  sending_ = false;
+  outgoing_.is_under_way = false;
   if (answered_) {
     ticket_ = {};
   } else if (session_ != nullptr) {
@@ -260,13 +260,13 @@ void Call::OnSent() {
 }
 
 void Call::OnHealthChanged() {
-  if (!answered_ && method_ == Method::kHealthWatch && told_serving_.has_value()) SendHealth();
+  if (!answered_ && method_ == Method::kHealthWatch && watch_.told_serving.has_value()) SendHealth();
 }
 
 void Call::OnDelivered() { pending_answer_.reset(); }
 
 void Call::OnDisconnected() {
-  sending_ = false;  // to nobody
+  outgoing_.is_under_way = false;  // to nobody
   pending_answer_.reset();
   if (answered_) {
     ticket_ = {};
@@ -290,7 +290,7 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
   answered_ = true;
   const absl::Time now = shard_.Now();
   untaken_.Advance(now);
-  const std::uint64_t answer_bytes = held_bytes_ + (response.has_value() ? response->size() : 0);
+  const std::uint64_t answer_bytes = outgoing_.held_bytes + (response.has_value() ? response->size() : 0);
   pending_answer_.emplace(shard_.service().answers, party_, answer_bytes, half_closed_);
   transport_.Answer(status, std::move(response));
   // The client is not kept waiting while observers are told.
@@ -316,7 +316,7 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
   turns_.reset();
   arrived_.reset();
   if (session_ != nullptr) session_->Release();
-  if (!sending_) ticket_ = {};
+  if (!outgoing_.is_under_way) ticket_ = {};
   if (live_ != nullptr) shard_.service().observer->OnEnd(live_, record);
 }
 

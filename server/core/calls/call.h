@@ -137,7 +137,7 @@ class Call {
   std::string MethodName() const;
   // A message has been requested, and has not come.
   bool awaits_message() const { return reading_ && !arrived_.has_value(); }
-  bool awaits_taker() const { return answered_ && (sending_ || pending_answer_.has_value()); }
+  bool awaits_taker() const { return answered_ && (outgoing_.is_under_way || pending_answer_.has_value()); }
   absl::Duration PatienceWithTaker() const;
   absl::Duration PatienceWithClient() const;
 
@@ -162,15 +162,20 @@ class Call {
   WatchedTime untaken_;                                  // how long the client has not read the answer
   std::optional<PendingAnswers::Entry> pending_answer_;  // counts the answer until it is delivered
   bool stopped_ = false;                                 // Stop or End has ended the call
-  bool sending_ = false;                                 // a message that does not end the call is under way
-  std::uint64_t output_bytes_ = 0;                       // of such messages, that the client has read
-  std::uint64_t sending_bytes_ = 0;                      // of the one that is under way
-  std::uint64_t held_bytes_ = 0;                         // of the last one, that go out with what follows it
+  // The last message that does not end the call.
+  struct {
+    bool is_under_way = false;
+    std::uint64_t bytes = 0;
+    std::uint64_t held_bytes = 0;  // that go out with what follows it
+  } outgoing_;
+  std::uint64_t taken_bytes_ = 0;  // of such messages, that the client has taken
 
   // Of a call of Watch.
-  bool asked_ = false;                // its request has come
-  std::optional<bool> told_serving_;  // what it was last told
-  bool knows_service_ = true;
+  struct {
+    bool is_requested = false;
+    bool knows_service = true;
+    std::optional<bool> told_serving;  // what the client was last told
+  } watch_;
 };
 
 }  // namespace warpfold::server

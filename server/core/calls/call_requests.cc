@@ -108,17 +108,17 @@ void Call::AnswerInfo(const Message& message) {
 }
 
 void Call::AnswerHealth(Message message) {
-  if (asked_) return Answer(BadMessage("a call of Watch has one message"));
+  if (watch_.is_requested) return Answer(BadMessage("a call of Watch has one message"));
   HealthRequest request;
   const absl::Status status = ParseSmall(message.slices, &request);
   message = {};  // a call that reads holds no message
   if (!status.ok()) return Answer(status);
-  knows_service_ = absl::c_linear_search(kServices, request.service());
+  watch_.knows_service = absl::c_linear_search(kServices, request.service());
   if (method_ == Method::kHealthWatch) {
-    asked_ = true;
+    watch_.is_requested = true;
     return Read();
   }
-  if (!knows_service_) {
+  if (!watch_.knows_service) {
     return Answer(kernels::Error(absl::StatusCode::kNotFound, reason::kUnknownService,
                                  "this server does not have the service", {{"field", "service"}}));
   }
@@ -137,10 +137,10 @@ void Call::BeginWatch() {
 
 void Call::SendHealth() {
   const bool serving = shard_.service().serving;  // whose every change is reported
-  if (sending_ || told_serving_ == serving) return;
-  if (!knows_service_ && told_serving_.has_value()) return;
-  told_serving_ = serving;
-  if (!knows_service_) return Send(HealthMessage(HealthResponse::SERVICE_UNKNOWN));
+  if (outgoing_.is_under_way || watch_.told_serving == serving) return;
+  if (!watch_.knows_service && watch_.told_serving.has_value()) return;
+  watch_.told_serving = serving;
+  if (!watch_.knows_service) return Send(HealthMessage(HealthResponse::SERVICE_UNKNOWN));
   Send(HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
 }
 

@@ -45,12 +45,12 @@ void Call::CheckTime(absl::Time now, absl::Time idle_at) {
     untaken_.Advance(idle_at);
     const absl::Duration waited = untaken_.Advance(now, stopped_ ? 1 : kBusyDivisor);
     if (!awaits_taker() || waited < PatienceWithTaker()) return;
-    sending_ = false;
+    outgoing_.is_under_way = false;
     pending_answer_.reset();
     ticket_ = {};
     return transport_.CutOff();
   }
-  if (method_ == Method::kHealthWatch && told_serving_.has_value()) return;
+  if (method_ == Method::kHealthWatch && watch_.told_serving.has_value()) return;
   const absl::Status overdue = timer_.Overdue(now, PatienceWithClient());
   if (!overdue.ok()) Answer(overdue);
 }

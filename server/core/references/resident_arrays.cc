@@ -244,7 +244,8 @@ ResidentArrays::Room ResidentArrays::room() const {
   const std::lock_guard lock(pool_->mutex);
   return {.bytes = pool_->ranges.bytes(),
           .free_bytes = pool_->ranges.free_bytes(),
-          .largest_free_bytes = pool_->ranges.LargestArray()};
+          .largest_free_bytes = pool_->ranges.LargestArray(),
+          .arrays = pool_->arrays};
 }
 
 }  // namespace warpfold::server

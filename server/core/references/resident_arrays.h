@@ -71,6 +71,7 @@ class ResidentArrays {
     std::uint64_t bytes = 0;  // in all; 0 if the server keeps no arrays
     std::uint64_t free_bytes = 0;
     std::uint64_t largest_free_bytes = 0;
+    std::size_t arrays = 0;  // including those that are arriving, or are deleted and still read
   };
 
   // `registry` must outlive it.

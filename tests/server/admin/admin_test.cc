@@ -83,12 +83,17 @@ class AdminTest : public RpcTest, public CallObserver {
   void Attach() {
     const auto attached = admin_->Attach(
         {.service = &service_,
+         .memory_budget_bytes = 123,
          .pool =
              [this] {
                const SlotCounts counts = server_->published_slots();
                return PoolGauges{counts.free, counts.in_flight, counts.waiting};
              },
-         .registrations = [] { return RegistrationGauges{.registrations = 2, .bytes = 77}; },
+         .registrations =
+             [] {
+               return RegistrationGauges{
+                   .registrations = 2, .bytes = 77, .max_bytes = 88, .rejections = {1, 2, 3, 4, 5, 6, 7, 8}};
+             },
          .connections = [this] { return server_->connections(); },
          .log_lines_dropped = [] { return 5; },
          .grpc_errors = [] { return 6; },
@@ -209,7 +214,14 @@ TEST_F(AdminTest, MetricsCountWhatHappened) {
            "warpfold_merges_in_progress 0",
            "warpfold_reductions_limit 4",
            "warpfold_registrations 2",
+           "warpfold_kept_arrays 0",
+           "warpfold_kept_arrays_limit 4096",
            "warpfold_registered_bytes 77",
+           "warpfold_registered_bytes_limit 88",
+           "warpfold_registrations_rejected_total{reason=\"BAD_MEMORY\"} 1",
+           "warpfold_registrations_rejected_total{reason=\"NOT_ALLOWED\"} 4",
+           "warpfold_registrations_rejected_total{reason=\"other\"} 8",
+           "warpfold_memory_budget_bytes 123",
            "warpfold_connections 1",
            "warpfold_connections_total 1",
            "warpfold_connections_refused_total{reason=\"limit\"} 0",

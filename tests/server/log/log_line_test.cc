@@ -6,7 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/log/call_log.h"
+#include "server/log/logging.h"
 
 namespace warpfold::server {
 namespace {
@@ -76,6 +81,40 @@ TEST(CallLogTest, CountsTheTextsThatClientsChoose) {
   spec.operators = {"sum", "sum_of_squares", "max", "min", "argmax", "argmin", "mean", "variance"};
   call.reduction = kernels::ReductionPlan::Create(spec).value();
   EXPECT_TRUE(grows_by(8 * sizeof(std::string) + sizeof("sum_of_squares")));
+}
+
+// Adds `count` calls to the log of a server that writes warnings only, and returns what it wrote.
+std::string WarningsOf(const CallRecord& call, int count) {
+  static const bool is_set_up = [] {
+    SetUpLogging(LogFormat::kText, LogLevel::kWarning);
+    return true;
+  }();
+  EXPECT_TRUE(is_set_up);
+  testing::internal::CaptureStderr();
+  absl::Time now = absl::UnixEpoch();
+  CallLog log([&now] { return now; });
+  for (int i = 0; i < count; ++i) log.Add(call);
+  now += absl::Seconds(2);
+  log.SayLeftOut();
+  FlushLog();
+  return testing::internal::GetCapturedStderr();
+}
+
+// An operator who reads only warnings misses no failure of the server, and sees none of a caller.
+TEST(CallLogTest, FailuresOfTheServerAreWarningsAlsoIfMostAreOnlyCounted) {
+  CallRecord call;
+  call.method = "Reduce";
+  for (const absl::Status& fault :
+       {absl::InternalError("x"), absl::UnknownError("x"),
+        kernels::Error(absl::StatusCode::kUnavailable, reason::kDeviceLost, "x"),
+        kernels::Error(absl::StatusCode::kInternal, reason::kLaunchRefused, "x")}) {
+    call.status = fault;
+    const std::string log = WarningsOf(call, 30);
+    EXPECT_EQ(absl::c_count(log, '\n'), 11) << log;
+    EXPECT_TRUE(absl::StrContains(log, "20 more calls ended with")) << log;
+  }
+  call.status = kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "x");
+  EXPECT_EQ(WarningsOf(call, 30), "");
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {
   constexpr std::uint64_t kThree = 15 * kMiB / 4 * 5;
   EXPECT_TRUE(CheckSlots(flags, kThree).ok());
   const absl::Status above = CheckSlots(flags, kThree - 1);
-  EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(above.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(above.message(), "--slots=3 --slot_bytes=5242880: 19 MiB, but 18 MiB of memory are available");
 }
 

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counts what the memory socket rejects, by reason, and tells of it.
+//
+// Threads: Add is called on the memory socket's thread, the rest on any.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "proto/error_reasons.h"
+
+namespace warpfold::server {
+
+// The user whose request or connection it was, the reason, and a sentence for people.
+using MemoryRejectionListener =
+    std::function<void(uid_t user, absl::string_view reason, absl::string_view message)>;
+
+class MemoryRejections {
+ public:
+  // A connection beyond those that one user may have. The other reasons are those of responses.
+  static constexpr char kConnections[] = "connections";
+  static constexpr char kOther[] = "other";
+  static constexpr std::array<const char*, 8> kReasons = {
+      reason::kBadMemory,     reason::kBadMessage,    reason::kNoProber, reason::kNotAllowed,
+      reason::kTooMuchMemory, reason::kUnknownMemory, kConnections,      kOther};
+
+  // `tell` is called for each, on the memory socket's thread; it may be null.
+  explicit MemoryRejections(MemoryRejectionListener tell) : tell_(std::move(tell)) {}
+
+  void Add(uid_t user, absl::string_view reason, absl::string_view message) {
+    std::size_t i = 0;
+    while (i + 1 < kReasons.size() && reason != kReasons[i]) ++i;
+    counts_[i].fetch_add(1, std::memory_order_relaxed);
+    if (tell_ != nullptr) tell_(user, reason, message);
+  }
+
+  // One for each of kReasons, in their order.
+  std::array<std::uint64_t, kReasons.size()> counts() const {
+    std::array<std::uint64_t, kReasons.size()> counts;
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = counts_[i].load(std::memory_order_relaxed);
+    return counts;
+  }
+
+ private:
+  const MemoryRejectionListener tell_;
+  std::array<std::atomic<std::uint64_t>, kReasons.size()> counts_ = {};
+};
+
+}  // namespace warpfold::server
