@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,10 +34,11 @@ absl::Status NoMemory(std::uint64_t byte_count) {
 }
 
 // Allocates all of a memfd's memory now, rather than when it is written to: if there were none left then,
-// that would end the process. This is done in pieces, since much memory takes seconds, in which a signal or a
-// timeout may come.
+// that would end the process. This is done in pieces, since much memory takes seconds, in which a timeout may
+// come. They are small, because older kernels give a piece up at each signal: one that takes longer than the
+// interval of a program's timer would never end.
 absl::Status TakeMemory(int memfd, std::uint64_t byte_count, const Patience& patience) {
-  constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 20;
+  constexpr std::uint64_t kPieceBytes = std::uint64_t{2} << 20;
   for (std::uint64_t at = 0; at < byte_count; at += kPieceBytes) {
     const std::uint64_t size = std::min(kPieceBytes, byte_count - at);
     int error = 0;
@@ -61,6 +63,15 @@ absl::Status CheckIsMemfd(int descriptor) {
                                   : "the descriptor is not of a memfd that can be sealed");
 }
 
+// Whether files of this process may have so many bytes: a memfd beyond the limit would raise a signal that
+// ends the process.
+bool MayHave(std::uint64_t byte_count) {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || byte_count <= limit.rlim_cur;
+}
+
+// More than the name of any PCI device has.
+constexpr std::size_t kMaxPciBusIdBytes = 64;
 // The size of a cudaIpcMemHandle_t.
 constexpr std::size_t kHandleBytes = 64;
 
@@ -110,11 +121,15 @@ absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count
                                                         const CallOptions& options) const {
   const absl::Time deadline = SteadyNow() + options.timeout;
   if (byte_count == 0) return BadMemory("byte_count must be at least 1");
-  if (byte_count > AvailableMemory()) return NoMemory(byte_count);
+  if (absl::Status status = registrations_->CheckProcess(); !status.ok()) return status;
+  if (byte_count > AvailableMemory() || !MayHave(byte_count)) return NoMemory(byte_count);
   const int memfd = memfd_create("warpfold", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memfd < 0) return absl::ResourceExhaustedError("the system gives no memfd");
   const absl::Cleanup closes = [memfd] { close(memfd); };
-  if (absl::Status status = TakeMemory(memfd, byte_count, Patience(options)); !status.ok()) return status;
+  const absl::Status taken = TakeMemory(memfd, byte_count, Patience(options));
+  // keep_going may have forked, and both processes come here, with the same memfd.
+  if (absl::Status status = registrations_->CheckProcess(); !status.ok()) return status;
+  if (!taken.ok()) return taken;
   if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) return NoMemory(byte_count);
   void* const address = mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
   if (address == MAP_FAILED) return NoMemory(byte_count);
@@ -147,8 +162,9 @@ absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(const GpuRange& r
     return BadMemory(absl::StrCat("a handle has ", kHandleBytes, " bytes"));
   }
   // The server could not read a message with text that is not UTF-8, and would close the connection.
-  if (!IsText(range.pci_bus_id, std::string::npos)) {
-    return BadMemory("pci_bus_id must be printable ASCII characters");
+  if (!IsText(range.pci_bus_id, kMaxPciBusIdBytes)) {
+    return BadMemory(
+        absl::StrCat("pci_bus_id must be at most ", kMaxPciBusIdBytes, " printable ASCII characters"));
   }
   v1::MemoryRequest request;
   v1::RegisterGpuMemory& memory = *request.mutable_register_gpu();

@@ -104,7 +104,8 @@ class SharedMemory {
 
 class MemoryConnection {
  public:
-  // UNAVAILABLE if nobody listens at `path`, or the server closes connections of this user. The server closes
+  // UNAVAILABLE if nobody listens at `path`, or the server closes connections of this user; INVALID_ARGUMENT
+  // for a path that cannot be a Unix socket's: of 1 to 107 bytes, none of them zero. The server closes
   // a connection that has had nothing registered for a while, and all of them when it ends; the next
   // registration connects again.
   static absl::StatusOr<MemoryConnection> Open(const std::string& path, const CallOptions& options = {});
@@ -113,7 +114,7 @@ class MemoryConnection {
   ~MemoryConnection();
 
   // New memory of this process, at least 1 byte. RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY) if the system does not
-  // have that much, or the server allows less.
+  // have that much, RLIMIT_FSIZE is less, or the server allows less.
   absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count, MemoryAccess access = MemoryAccess::kRead,
                                         const CallOptions& options = {}) const;
 

@@ -11,6 +11,8 @@
 #include "client/calls/chunk_stream.h"
 #include "client/calls/raw_call.h"
 #include "client/calls/side_by_side.h"
+#include "client/connections/status.h"
+#include "proto/error_reasons.h"
 #include "proto/shared/steady_time.h"
 
 namespace warpfold {
@@ -65,6 +67,10 @@ absl::StatusOr<TransferPlan> PlanTransfer(Targets& targets, std::uint64_t byte_c
       return false;
     };
     if (absl::Status status = RunSideBySide(without.size(), interrupts, ask); !status.ok()) return status;
+    if (SteadyNow() >= deadline) {
+      return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
+                       "no server said in time how large arrays should come");
+    }
   }
   std::uint64_t streams = 0;
   std::uint64_t stripe_bytes = 1;

@@ -186,7 +186,7 @@ absl::Status SegmentAnswer::AddResults(const v1::SegmentResults& results) {
   }
   if (absl::Status status = TakeFailures(results); !status.ok()) return status;
   values_.resize(bytes / sizeof(std::uint64_t));
-  std::memcpy(values_.data(), results.values().data(), results.values().size());
+  if (bytes > 0) std::memcpy(values_.data(), results.values().data(), bytes);
   const SegmentResults taken = {.first_segment = results.first_segment(),
                                 .segment_count = count,
                                 .columns = columns_,

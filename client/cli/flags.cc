@@ -328,7 +328,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   AddServer(health, line.server, "one that accepts calls is enough");
   for (CLI::App* command : {&put, &arrays, &erase, &bench}) AddServer(*command, line.server, "");
   for (CLI::App* command : {&arrays, &erase, &info, &health})
-    command->footer(absl::StrCat("Gives up after ", absl::ToInt64Seconds(kShortTimeout), " s."));
+    command->footer(absl::StrCat("Waits ", absl::ToInt64Seconds(kShortTimeout), " s for the server."));
   AddReduce(reduce, reduce_flags);
   AddPut(put, put_flags);
   AddArrays(arrays, arrays_flags);

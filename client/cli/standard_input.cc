@@ -9,6 +9,8 @@
 #include <cerrno>
 
 #include "client/cli/deadline.h"
+#include "client/connections/status.h"
+#include "proto/error_reasons.h"
 #include "proto/shared/steady_time.h"
 
 namespace warpfold::cli {
@@ -29,7 +31,10 @@ bool AwaitStandardInput(absl::Duration timeout) {
 absl::StatusOr<std::size_t> ReadStandardInput(std::span<std::byte> buffer, absl::Time deadline) {
   while (true) {
     while (!AwaitStandardInput(std::clamp(TimeLeft(deadline), absl::ZeroDuration(), kLongestWait))) {
-      if (SteadyNow() >= deadline) return absl::DeadlineExceededError("nothing came through standard input");
+      if (SteadyNow() >= deadline) {
+        return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
+                         "nothing came through standard input");
+      }
     }
     const ssize_t size = read(STDIN_FILENO, buffer.data(), buffer.size());
     if (size >= 0) return static_cast<std::size_t>(size);

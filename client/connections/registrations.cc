@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/connections/status.h"
@@ -175,7 +176,10 @@ bool Registrations::TryEndTurn() {
 absl::Status Registrations::ConnectInTurn(const Patience& patience) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  if (path_.size() >= sizeof(address.sun_path)) return absl::InvalidArgumentError("the path is too long");
+  if (path_.empty() || path_.size() >= sizeof(address.sun_path) || absl::StrContains(path_, '\0')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the path of a Unix socket has 1 to ", sizeof(address.sun_path) - 1, " bytes, and no zero bytes"));
+  }
   path_.copy(address.sun_path, path_.size());
   if (!socket_.Open(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK)) return Broken("cannot be made", errno);
   absl::Cleanup closes = [this] { socket_.Close(); };
@@ -299,7 +303,9 @@ absl::StatusOr<std::string> Registrations::TakeAnswer() {
     return MakeMismatch("it is not readable");
   }
   if (response.code() == 0) return response.token();
-  return MakeError(static_cast<absl::StatusCode>(response.code()), response.reason(), response.message());
+  const auto code = static_cast<absl::StatusCode>(response.code());
+  if (response.reason().empty()) return absl::Status(code, response.message());
+  return MakeError(code, response.reason(), response.message());
 }
 
 // Requests and responses are no longer in step. A server that has closed the connection has forgotten

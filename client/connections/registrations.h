@@ -62,13 +62,14 @@ class Registrations {
   // at most. Does nothing in another process.
   void Unregister(const Registration& registration);
 
+  // FAILED_PRECONDITION in a process that was forked.
+  absl::Status CheckProcess() const;
+
  private:
   // The server responds to a registration with its token. It also responds when something is given back.
   enum class Owed { kToken, kFarewell };
 
   bool IsOwnProcess() const { return getpid() == process_; }
-  // FAILED_PRECONDITION in a process that was forked.
-  absl::Status CheckProcess() const;
   // Patience::Check, whose keep_going may have forked, and have continued in the new process.
   absl::Status CheckFor(const Patience& patience) const;
   absl::Status TakeTurn(const Patience& patience);

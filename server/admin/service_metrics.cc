@@ -35,11 +35,10 @@ void WriteMemory(Exposition& out, const AdminSources& sources) {
   for (std::size_t i = 0; i < registrations.rejections.size(); ++i) {
     out.Sample({{"reason", MemoryRejections::kReasons[i]}}, registrations.rejections[i]);
   }
-  out.Gauge(
-      "warpfold_memory_budget_bytes",
-      "Memory of the host that the server may come to use, as it logs at its start; registered memory "
-      "is not included.",
-      sources.memory_budget_bytes);
+  out.Gauge("warpfold_memory_budget_bytes",
+            "Memory of the host that the server may come to use, as it logs at its start; registered memory "
+            "is not included.",
+            sources.memory_budget_bytes);
 }
 
 void WriteConnections(Exposition& out, const AdminSources& sources) {

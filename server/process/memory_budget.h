@@ -55,8 +55,8 @@ absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::op
 // How many slots each device gets.
 int SlotsOf(const Flags& flags);
 
-// RESOURCE_EXHAUSTED with the flags if the slots that they request, which are allocated at the start, need more
-// than `available`.
+// RESOURCE_EXHAUSTED with the flags if the slots that they request, which are allocated at the start, need
+// more than `available`.
 absl::Status CheckSlots(const Flags& flags, std::uint64_t available);
 
 }  // namespace warpfold::server

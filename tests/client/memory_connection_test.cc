@@ -96,6 +96,13 @@ TEST_F(MemoryConnectionTest, AServerThatWasSlowHearsOfAllThatIsGivenBackAlsoIfNo
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(stays.token()));
 }
 
+// An empty path would be a name that any process can take.
+TEST_F(MemoryConnectionTest, APathThatIsNoneOfASocketIsRefused) {
+  for (const std::string& path : {std::string(), std::string(108, 'x'), path_ + '\0', path_ + '\0' + "x"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(MemoryConnection::Open(path).status())) << path.size();
+  }
+}
+
 TEST_F(MemoryConnectionTest, WhatTheClientFindsAtFaultItRefusesByItself) {
   EXPECT_TRUE(IsRefusedCall(connection_.Allocate(0).status()));
   EXPECT_TRUE(IsRefusedCall(connection_.Register(-1, 1).status()));
@@ -150,9 +157,12 @@ TEST_F(MemoryConnectionTest, WhatTheServerWouldHangUpOnChangesNothing) {
               absl::StatusCode::kInvalidArgument);
   }
   const std::vector<std::byte> handle(64);
+  const std::string long_text(65, '0');
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      connection_.RegisterGpu({.handle = handle, .pci_bus_id = long_text, .byte_count = 1}).status()));
   const GpuRange no_text = {.handle = handle, .pci_bus_id = "0000:\xff", .byte_count = 1};
   EXPECT_EQ(connection_.RegisterGpu(no_text).status().message(),
-            "pci_bus_id must be printable ASCII characters");
+            "pci_bus_id must be at most 64 printable ASCII characters");
   EXPECT_EQ(connection_.Allocate(0).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(peer_.registered(), 1);
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token()));

@@ -4,6 +4,7 @@
 // Who owns registered memory, and until when: moves, destructors, forks and restarts of the server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,6 +109,36 @@ TEST_F(MemoryConnectionTest, AForkInTheMiddleOfAQuestionLeavesItToItsProcess) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token()));
+}
+
+// Both processes then have the same memfd, which the server seals for the first one.
+TEST_F(MemoryConnectionTest, AForkWhileMemoryIsAllocatedLeavesItToItsProcess) {
+  pid_t child = -1;
+  int questions = 0;
+  const auto keep_going = [&] {
+    if (++questions == 1) child = fork();
+    return true;
+  };
+  const auto memory = connection_.Allocate(4096, MemoryAccess::kRead, {.keep_going = keep_going});
+  if (child == 0) std::_Exit(absl::IsFailedPrecondition(memory.status()) && questions == 1 ? 0 : 1);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token()));
+}
+
+// The system would end the process.
+TEST_F(MemoryConnectionTest, MoreMemoryThanFilesMayHaveBytesIsRefused) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit low = {.rlim_cur = 8192, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+  const absl::Status above = connection_.Allocate(8193).status();
+  const absl::Status at = connection_.Allocate(8192).status();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(above)) << above;
+  EXPECT_TRUE(at.ok()) << at;
 }
 
 TEST_F(MemoryConnectionTest, ADestructorDoesNotWaitForAServerThatHangs) {

@@ -60,7 +60,7 @@ class ManualPagesTest(unittest.TestCase):
         self.assertIn("Exit codes: 0 success; 1 the server returned an error", sections[1])
         self.assertIn("One of chunks, ipc, memory, resident. Default: chunks.", sections[-1])
         for command, section in zip(flags.commands(), sections[1:]):
-            self.assertEqual("Gives up after 5 s." in section, command in _QUICK, command)
+            self.assertEqual("Waits 5 s for the server." in section, command in _QUICK, command)
 
 
 class CompletionTest(unittest.TestCase):

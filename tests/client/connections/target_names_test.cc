@@ -55,6 +55,12 @@ TEST(TargetNamesTest, APortHasToBeThere) {
   }
 }
 
+// The system would connect to the path before it.
+TEST(TargetNamesTest, APathHasNoZeroBytes) {
+  const std::string path("unix:/a\0b", 9);
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({path})));
+}
+
 // gRPC would try for a while to reach them.
 TEST(TargetNamesTest, AHostOrAPathHasToBeThereInASchemeThatGrpcKnows) {
   for (const char* const good : {"ipv4:///127.0.0.1:1", "ipv6:///[::1]:1", "google-c2p:///name",
