@@ -118,7 +118,7 @@ absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
       kernels::HostBytesOfSlots(flags.device, {.slots = SlotsOf(flags), .slot_bytes = flags.slot_bytes});
   if (bytes <= available) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(asked.substr(1), ": ", MiB(bytes), " MiB, but ",
-                                                 available / kMiB, " MiB of memory are available"));
+                                                   available / kMiB, " MiB of memory are available"));
 }
 
 }  // namespace warpfold::server
