@@ -135,7 +135,7 @@ class Client {
 
   // Starts an array that arrives piece by piece and whose length need not be known, on one stream:
   // options.streams must be 1 or 0. Returns once a server has admitted the call, and until then retries as
-  // other calls do; a server that sends nothing for a second after it has taken the call's first message is
+  // other calls do; a server that sends nothing for a second after the network has taken the first message is
   // assumed to have admitted it. What is written after that cannot be sent again. The Client must outlive the
   // Writer.
   absl::StatusOr<Writer> OpenWriter(const Spec& spec, ElementType type, const CallOptions& options = {});

@@ -16,6 +16,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "client/connections/connection.h"
 #include "client/connections/patience.h"
 #include "client/connections/registrations.h"
 #include "client/connections/status.h"
@@ -39,14 +40,21 @@ absl::Status NoMemory(std::uint64_t byte_count) {
 // interval of a program's timer would never end.
 absl::Status TakeMemory(int memfd, std::uint64_t byte_count, const Patience& patience) {
   constexpr std::uint64_t kPieceBytes = std::uint64_t{2} << 20;
-  for (std::uint64_t at = 0; at < byte_count; at += kPieceBytes) {
-    const std::uint64_t size = std::min(kPieceBytes, byte_count - at);
-    int error = 0;
-    do {
+  absl::Time asked_next = absl::InfinitePast();
+  for (std::uint64_t at = 0; at < byte_count;) {
+    if (const absl::Time now = SteadyNow(); now >= asked_next) {
       if (absl::Status status = patience.Check(); !status.ok()) return status;
-      error = posix_fallocate(memfd, static_cast<off_t>(at), static_cast<off_t>(size));
-    } while (error == EINTR);
-    if (error != 0) return NoMemory(byte_count);
+      asked_next = now + kAskedEvery;
+    }
+    const std::uint64_t size = std::min(kPieceBytes, byte_count - at);
+    const int error = posix_fallocate(memfd, static_cast<off_t>(at), static_cast<off_t>(size));
+    if (error == 0) {
+      at += size;
+    } else if (error == EINTR) {
+      asked_next = absl::InfinitePast();
+    } else {
+      return NoMemory(byte_count);
+    }
   }
   return absl::OkStatus();
 }
@@ -122,7 +130,11 @@ absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count
   const absl::Time deadline = SteadyNow() + options.timeout;
   if (byte_count == 0) return BadMemory("byte_count must be at least 1");
   if (absl::Status status = registrations_->CheckProcess(); !status.ok()) return status;
-  if (byte_count > AvailableMemory() || !MayHave(byte_count)) return NoMemory(byte_count);
+  if (!MayHave(byte_count)) {
+    return MakeError(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
+                     absl::StrCat("this process may have no file of ", byte_count, " bytes (RLIMIT_FSIZE)"));
+  }
+  if (byte_count > AvailableMemory()) return NoMemory(byte_count);
   const int memfd = memfd_create("warpfold", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memfd < 0) return absl::ResourceExhaustedError("the system gives no memfd");
   const absl::Cleanup closes = [memfd] { close(memfd); };

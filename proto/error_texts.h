@@ -9,9 +9,9 @@
 
 namespace warpfold {
 
-// Of EMPTY_ARRAY.
+// This is the text of EMPTY_ARRAY.
 inline std::string TextOfNoValue(const std::string& op) { return op + " of no elements has no value"; }
-// Of OVERFLOW.
+// This is the text of OVERFLOW.
 inline std::string TextOfOverflow(const std::string& op) {
   return op + ": the exact value does not fit 64 bits";
 }

@@ -117,8 +117,10 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flag
       .sealer_command = {kOwnExecutable, kSealMemoryFlag},
       .on_rejection =
           [](uid_t user, absl::string_view reason, absl::string_view message) {
-            LogSampled("rejections of the memory socket",
-                       absl::StrCat("--memory_socket: rejected uid:", user, ": ", reason, ": ", message));
+            LogSampled(absl::StrCat("rejections of the memory socket: ", MemoryRejections::KindOf(reason)),
+                       absl::StrCat("--memory_socket: rejected ",
+                                    user == kNobody ? "an unknown user" : absl::StrCat("uid:", user), ": ",
+                                    reason, ": ", message));
           },
   };
   if (service.backend.name() == "cuda") {

@@ -69,7 +69,7 @@ absl::StatusOr<TransferPlan> PlanTransfer(Targets& targets, std::uint64_t byte_c
     if (absl::Status status = RunSideBySide(without.size(), interrupts, ask); !status.ok()) return status;
     if (SteadyNow() >= deadline) {
       return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
-                       "no server said in time how large arrays should come");
+                       "not every server said in time how large arrays should come");
     }
   }
   std::uint64_t streams = 0;

@@ -91,7 +91,7 @@ bool HasItsKind(const v1::ReductionSpec& spec, v1::Operator op, const v1::Operat
 // Indices count from the start of the whole array.
 bool HasItsIndices(v1::Operator op, const Stripe& range, const v1::OperatorResult& result) {
   int count = IndicesOf(op);
-  if (count == 2 && std::isnan(result.double_value())) count = 0;  // no subarray has a sum that is NaN
+  if (count == 2 && std::isnan(result.double_value())) count = 0;  // such a sum has no indices
   if (result.has_index() != (count > 0) || result.has_end_index() != (count > 1)) return false;
   if (count == 0) return true;
   const std::uint64_t end = count > 1 ? result.end_index() : result.index() + 1;

@@ -247,9 +247,9 @@ bool RawCall::Poll(void** tag, bool* ok) {
 }
 
 absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
-                       google::protobuf::MessageLite& response, absl::Duration awake) {
-  RawCall call(scope, method);
-  call.WriteLast(Serialize(request));
+                       google::protobuf::MessageLite& response, absl::Duration awake, RawCall::Load load) {
+  RawCall call(scope, method, nullptr, load);
+  if (call.WriteLast(Serialize(request))) call.AwaitAdmission();
   grpc::ByteBuffer buffer;
   if (absl::Status status = call.Finish(&buffer, awake); !status.ok()) return status;
   return ParseAnswer(std::move(buffer), response);

@@ -25,8 +25,8 @@ class RawCall {
   // functions may call it. False ends the call.
   using OnMessage = std::function<bool(grpc::ByteBuffer message)>;
 
-  // A call that sends an array asks for its admission first if the target has recently rejected calls; a call
-  // whose array cannot be sent again always does.
+  // A call that reduces an array, sent or not, has a place at the server, and asks for its admission first if
+  // the target has recently rejected calls; a call whose array cannot be sent again always does.
   enum class Load { kSmall, kArray, kArrayOnce };
 
   // Prepares the call, which starts with the first message. `scope` must outlive it. Without `on_message` the
@@ -134,6 +134,7 @@ class RawCall {
 
 // One message each way, on a raw call. *response is the response if the status is OK.
 absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
-                       google::protobuf::MessageLite& response, absl::Duration awake = absl::ZeroDuration());
+                       google::protobuf::MessageLite& response, absl::Duration awake = absl::ZeroDuration(),
+                       RawCall::Load load = RawCall::Load::kSmall);
 
 }  // namespace warpfold

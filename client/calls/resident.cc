@@ -118,8 +118,8 @@ absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, std::
   CallScope scope(connection, deadline, interrupts);
   v1::ReduceResponse response;
   const std::uint64_t array_bytes = reference.element_count * element_bytes;
-  absl::Status status =
-      CallUnary(scope, kReduceMethod, request, response, absl::FromChrono(TimeAwake(array_bytes)));
+  absl::Status status = CallUnary(scope, kReduceMethod, request, response,
+                                  absl::FromChrono(TimeAwake(array_bytes)), RawCall::Load::kArray);
   if (!status.ok()) return status;
   status = CheckReduction(spec, {0, reference.element_count}, /*state=*/false, response.reduction());
   if (!status.ok()) return status;

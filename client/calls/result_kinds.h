@@ -13,7 +13,7 @@
 
 namespace warpfold {
 
-// As in the table of docs/operators.md.
+// These are the results in the table of docs/operators.md.
 enum class ResultKind : std::uint8_t {
   kWide,
   kElement,
@@ -30,7 +30,7 @@ struct FieldKind {
   absl::string_view name;
   ResultKind kind;
 };
-// Of kMinMax and kDescribe; the others have none.
+// Only kMinMax and kDescribe have fields.
 absl::Span<const FieldKind> FieldsOf(ResultKind kind);
 
 // How many indices a result over scalars has.
@@ -38,7 +38,7 @@ int IndicesOf(v1::Operator op);
 
 // How the protocol carries a scalar.
 enum class Carrier : std::uint8_t { kInt64, kUint64, kDouble, kBool };
-// Of a kind that has no fields.
+// The kind must not have fields.
 Carrier CarrierOf(ResultKind kind, v1::ElementType type);
 
 // The integers that a result of this kind can be. An element, or the magnitude of one, is widened to 64 bits

@@ -182,12 +182,13 @@ bool SegmentCheck::AreIndices(const SegmentResults& results, std::size_t positio
   const std::span<const std::uint64_t> ends = results.Column(op.end() - 1);
   for (std::size_t i = 0; i < begins.size(); ++i) {
     const std::uint64_t segment = results.first_segment + i;
-    if (begins[i] == SegmentColumn::kNoIndex) {
-      // No subarray has a sum that is NaN.
-      const bool is_nan = op.index_count == 2 &&
-                          results.columns[op.first_column].kind == SegmentColumn::Kind::kDouble &&
-                          std::isnan(std::bit_cast<double>(results.Column(op.first_column)[i]));
-      if (ends[i] != begins[i] || !(is_nan || Fails(results, segment, position))) return false;
+    // A sum that is NaN has no indices.
+    const bool is_nan = op.index_count == 2 &&
+                        results.columns[op.first_column].kind == SegmentColumn::Kind::kDouble &&
+                        std::isnan(std::bit_cast<double>(results.Column(op.first_column)[i]));
+    if (is_nan || begins[i] == SegmentColumn::kNoIndex) {
+      const bool has_none = begins[i] == SegmentColumn::kNoIndex && ends[i] == SegmentColumn::kNoIndex;
+      if (!has_none || !(is_nan || Fails(results, segment, position))) return false;
       continue;
     }
     const std::uint64_t end = op.index_count == 2 ? ends[i] : begins[i] + 1;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that results of segments fit the request, as answer_check.h does for whole arrays. All errors from
-// here are INTERNAL. Internal.
+// Checks that results of segments are possible for the request, as answer_check.h does for whole arrays; it
+// does not check which segments fail. All errors from here are INTERNAL. Internal.
 #pragma once
 
 #include <optional>

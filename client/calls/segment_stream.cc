@@ -44,13 +44,14 @@ bool IsBefore(const SegmentFailure& a, const SegmentFailure& b) {
 class SegmentStream {
  public:
   SegmentStream(const ReduceJob& job, const SegmentCut& cut, const SegmentVisitor& visitor,
-                const Connection& connection, const Interrupts& interrupts, RawCall::Load load)
+                const Connection& connection, const Interrupts& interrupts)
       : job_(job),
         memory_(connection),
         answer_(job.spec, visitor, job.element_count, cut),
         scope_(connection, job.deadline, interrupts),
         call_(
-            scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); }, load),
+            scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); },
+            RawCall::Load::kArray),
         chunks_(call_, job.options) {}
 
   // `more_follow`: this is not the only message.
@@ -238,7 +239,7 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
   v1::ReduceSegmentsHeader header = HeaderOf(job, cut);
   header.set_expected_element_count(job.element_count);
   header.set_with_crc32c(job.options.checksum);
-  SegmentStream stream(job, cut, visitor, connection, interrupts, RawCall::Load::kArray);
+  SegmentStream stream(job, cut, visitor, connection, interrupts);
   const bool goes_on = stream.SendHeader(header, /*more_follow=*/true) &&
                        (cut.length != 0 ? stream.SendBytes(0, job.element_count * job.element_bytes)
                                         : SendRagged(job, cut.lengths, stream));
@@ -257,9 +258,7 @@ absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const
   header.mutable_reference()->set_token(reference.token);
   header.mutable_reference()->set_byte_offset(reference.byte_offset);
   header.mutable_reference()->set_element_count(reference.element_count);
-  // Without lengths there is only one message.
-  SegmentStream stream(job, cut, visitor, connection, interrupts,
-                       cut.lengths.empty() ? RawCall::Load::kSmall : RawCall::Load::kArray);
+  SegmentStream stream(job, cut, visitor, connection, interrupts);
   bool goes_on = stream.SendHeader(header, /*more_follow=*/!cut.lengths.empty());
   for (std::size_t at = 0; goes_on && at < cut.lengths.size(); at += kLengthsAtOnce) {
     goes_on = stream.SendLengths(cut.lengths.subspan(at, std::min(kLengthsAtOnce, cut.lengths.size() - at)));

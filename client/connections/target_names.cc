@@ -42,7 +42,7 @@ absl::string_view FaultOfUnixSocket(absl::string_view path) {
   static_assert(kMaxPathBytes == 107);
   const bool is_uri = absl::ConsumePrefix(&path, "//");
   if (path.empty()) return "a Unix socket has a path: unix:/path";
-  if (absl::StrContains(path, '\0')) return "the path of a Unix socket has no zero bytes";
+  if (absl::StrContains(path, '\0')) return "the name of a Unix socket has no zero bytes here";
   if (is_uri && path.front() != '/') return "a Unix socket has no host: unix:/path or unix:///path";
   return path.size() > kMaxPathBytes ? "the path of a Unix socket has at most 107 bytes" : "";
 }

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "kernels/cpu/completion.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_pool.h"
@@ -54,10 +53,8 @@ class SimtSlot : public Slot {
     return absl::OkStatus();
   }
 
-  // Threads of the pool run the kernels.
-  bool EndsInStart() const override { return false; }
-  // The slowest of the textbook's kernels took 1.6 us on two busy cores.
-  absl::Duration MostTimePerByte() const override { return absl::Microseconds(20); }
+  // What has no kernel works as on a CPU; threads of the pool run kernels.
+  bool EndsInStart() const override { return is_on_cpu_ && cpu_.EndsInStart(); }
 
   std::span<std::byte> staging() override { return cpu_.staging(); }
   std::uint64_t host_bytes() override { return cpu_.host_bytes(); }
@@ -170,7 +167,7 @@ class SimtSlot : public Slot {
   std::vector<std::byte> aligned_;
   std::uint64_t group_ = 0;
 
-  bool is_on_cpu_ = true;  // what was started last
+  bool is_on_cpu_ = false;  // what was started last
   absl::Status status_;
   absl::Duration took_;
   cpu::Completion end_;  // of the task that the pool runs

@@ -54,7 +54,7 @@ struct RegistrationGauges {
 // The sources of the pages. The functions are called on the pages' thread, and must not block.
 struct AdminSources {
   Service* service = nullptr;
-  std::uint64_t memory_budget_bytes = 0;  // of the host
+  std::uint64_t memory_budget_bytes = 0;  // memory of the host
   std::function<PoolGauges()> pool;
   std::function<RegistrationGauges()> registrations;
   std::function<ConnectionCounts()> connections;

@@ -18,7 +18,9 @@ void WriteMemory(Exposition& out, const AdminSources& sources) {
   const ResidentArrays::Room room = sources.service->residents.room();
   out.Gauge("warpfold_kept_array_capacity_bytes", "Device memory for kept arrays.", room.bytes);
   out.Gauge("warpfold_kept_array_bytes", "Device memory that kept arrays use.", room.bytes - room.free_bytes);
-  out.Gauge("warpfold_kept_arrays", "Kept arrays, and those that are arriving.", std::uint64_t{room.arrays});
+  out.Gauge("warpfold_kept_arrays",
+            "Kept arrays, with those that are arriving, or are deleted and still read.",
+            std::uint64_t{room.arrays});
   out.Gauge("warpfold_kept_arrays_limit", "Maximum number of kept arrays.",
             std::uint64_t{ResidentArrays::kMaxArrays});
   const RegistrationGauges registrations = sources.registrations();

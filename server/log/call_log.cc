@@ -74,12 +74,14 @@ LogLevel LevelOfFailure(absl::string_view kind) {
   return LogLevel::kInfo;
 }
 
-LogLevel LevelOf(const CallRecord& call) {
-  // Probes that find everything in order are not logged. A watch ends when its client leaves.
+// `kind` is that of a failure.
+LogLevel LevelOf(const CallRecord& call, absl::string_view kind) {
+  // Probes that find everything in order are not logged. A watch that ends because its client has left is no
+  // failure.
   const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
   const bool is_watch = call.method == "Watch" && absl::IsCancelled(call.status);
   if (is_watch || (is_probe && call.status.ok())) return LogLevel::kDebug;
-  return call.status.ok() ? LogLevel::kInfo : LevelOfFailure(KindOf(call.status));
+  return call.status.ok() ? LogLevel::kInfo : LevelOfFailure(kind);
 }
 
 }  // namespace
@@ -98,9 +100,10 @@ std::size_t BytesInQueue(const CallRecord& call) {
 }
 
 void CallLog::Add(const CallRecord& call) {
-  const LogLevel level = LevelOf(call);
+  const std::string kind = call.status.ok() ? "" : KindOf(call.status);
+  const LogLevel level = LevelOf(call, kind);
   if (!IsLogged(level)) return;
-  if (!call.status.ok() && !sampler_.Admit(KindOf(call.status), clock_())) return;
+  if (!call.status.ok() && !sampler_.Admit(kind, clock_())) return;
   LogEvent(
       level, "call", [call] { return FieldsOf(call, kernels::ErrorReason(call.status)); },
       BytesInQueue(call));

@@ -77,7 +77,9 @@ void HandleProber::TakeAnswer(absl::Time now) {
   const ssize_t size = recv(process_.socket().get(), &answer, sizeof(answer), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
     if (now < deadline_) return;
-    std::exchange(asked_, nullptr)->result = BadHandle("reading the memory of the handle does not end");
+    std::exchange(asked_, nullptr)->result = has_begun_
+                                                 ? BadHandle("reading the memory of the handle does not end")
+                                                 : NoProber("the process that does it does not start");
     return EndProcess(now);
   }
   if (size == sizeof(kBegun)) {

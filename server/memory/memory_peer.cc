@@ -116,7 +116,8 @@ bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
     response.set_code(static_cast<int>(token.status().code()));
     response.set_reason(kernels::ErrorReason(token.status()));
     response.set_message(std::string(token.status().message()));
-    rejections_.Add(*user_, response.reason(), response.message());
+    const std::string code = absl::StatusCodeToString(token.status().code());
+    rejections_.Add(*user_, response.reason().empty() ? code : response.reason(), response.message());
   }
   return SendPacket(socket_, response.SerializeAsString());
 }

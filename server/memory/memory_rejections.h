@@ -20,13 +20,14 @@
 
 namespace warpfold::server {
 
-// The user whose request or connection it was, the reason, and a sentence for people.
+// It is told the user whose request or connection it was, the reason, and a sentence for people.
 using MemoryRejectionListener =
     std::function<void(uid_t user, absl::string_view reason, absl::string_view message)>;
 
 class MemoryRejections {
  public:
-  // A connection beyond those that one user may have. The other reasons are those of responses.
+  // This one is for a connection beyond those that one user may have. The others are reasons of responses;
+  // a user who may not connect gets none, and counts as NOT_ALLOWED.
   static constexpr char kConnections[] = "connections";
   static constexpr char kOther[] = "other";
   static constexpr std::array<const char*, 8> kReasons = {
@@ -36,10 +37,11 @@ class MemoryRejections {
   // `tell` is called for each, on the memory socket's thread; it may be null.
   explicit MemoryRejections(MemoryRejectionListener tell) : tell_(std::move(tell)) {}
 
+  // The one of kReasons that this counts as.
+  static const char* KindOf(absl::string_view reason) { return kReasons[PositionOf(reason)]; }
+
   void Add(uid_t user, absl::string_view reason, absl::string_view message) {
-    std::size_t i = 0;
-    while (i + 1 < kReasons.size() && reason != kReasons[i]) ++i;
-    counts_[i].fetch_add(1, std::memory_order_relaxed);
+    counts_[PositionOf(reason)].fetch_add(1, std::memory_order_relaxed);
     if (tell_ != nullptr) tell_(user, reason, message);
   }
 
@@ -51,6 +53,12 @@ class MemoryRejections {
   }
 
  private:
+  static std::size_t PositionOf(absl::string_view reason) {
+    std::size_t i = 0;
+    while (i + 1 < kReasons.size() && reason != kReasons[i]) ++i;
+    return i;
+  }
+
   const MemoryRejectionListener tell_;
   std::array<std::atomic<std::uint64_t>, kReasons.size()> counts_ = {};
 };

@@ -109,7 +109,7 @@ void MemorySocket::AcceptAll() {
     FileDescriptor connection = Accept(listener_, &accept_failed_);
     if (!connection.is_open()) return;
     const std::optional<uid_t> known = PeerUser(connection.get());
-    const bool may_connect = known.has_value() && MayConnect(*known);
+    const bool may_connect = MayConnect(known);
     auto user = std::make_shared<const uid_t>(known.value_or(kNobody));
     places_.push_back(user);
     if (may_connect) {
@@ -150,7 +150,12 @@ std::size_t MemorySocket::CountPlaces() {
   return places_.size();
 }
 
-bool MemorySocket::MayConnect(uid_t user) {
+bool MemorySocket::MayConnect(std::optional<uid_t> known) {
+  if (!known.has_value()) {
+    rejections_.Add(kNobody, reason::kNotAllowed, "the server's user namespace does not have this user");
+    return false;
+  }
+  const uid_t user = *known;
   if (user != geteuid() &&
       std::find(options_.users.begin(), options_.users.end(), user) == options_.users.end()) {
     rejections_.Add(user, reason::kNotAllowed, "this user is not one of --memory_socket_users");

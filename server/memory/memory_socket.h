@@ -49,7 +49,7 @@ struct MemorySocketOptions {
   // How long a client waits for room. Memory that was given back before is freed in 0.2 s for each GiB,
   // unless its owner prevents that.
   absl::Duration room = absl::Seconds(60);
-  // Is told of every rejection; null for nobody.
+  // The listener is told of every rejection; there may be none.
   MemoryRejectionListener on_rejection = nullptr;
 };
 
@@ -109,8 +109,9 @@ class MemorySocket {
   // Calls `step` until it returns false, for about a millisecond: no request waits for more than that and one
   // part, however much others register.
   void Repeat(const std::function<bool()>& step) const;
-  // Whether the user may open one more connection. If not, this counts as a rejection.
-  bool MayConnect(uid_t user);
+  // Whether the user may open one more connection; none is known if it is of another namespace. If it may
+  // not, this counts as a rejection.
+  bool MayConnect(std::optional<uid_t> known);
   // How many connections are open, or are still being closed.
   std::size_t CountPlaces();
 

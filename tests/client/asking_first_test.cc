@@ -140,6 +140,18 @@ TEST_F(OwnPlaceTest, AFullServerIsAskedOnWhileTheClientHasPlacesThere) {
   first.join();
 }
 
+// It takes one of the server's places as well.
+TEST_F(OwnPlaceTest, NorIsAnArrayAtTheServerWithoutAPlace) {
+  std::thread first([this] {
+    EXPECT_TRUE(patient_.ReduceReference(kSumSpec, ElementType::kInt32, {.token = "token"}).ok());
+    done_.Notify();
+  });
+  begun_.WaitForNotification();
+  ExpectSum(patient_.Reduce(kSumSpec, ones_, {.streams = 1}));
+  EXPECT_GT(service_.started(), kMaxRefusals);
+  first.join();
+}
+
 TEST_F(OwnPlaceTest, PlacesOfOtherClientsAreNotWaitedFor) {
   std::thread first([this] { ExpectSum(client_.Reduce(kSumSpec, ones_, {.streams = 1})); });
   begun_.WaitForNotification();

@@ -4,7 +4,9 @@
 // Who owns registered memory, and until when: moves, destructors, forks and restarts of the server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,6 +128,21 @@ TEST_F(MemoryConnectionTest, AForkWhileMemoryIsAllocatedLeavesItToItsProcess) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token()));
+}
+
+// Older kernels give a piece of the memory up at each signal.
+TEST_F(MemoryConnectionTest, MemoryIsAllocatedWhileSignalsCome) {
+  struct sigaction count = {};
+  count.sa_handler = [](int) {};
+  struct sigaction before = {};
+  ASSERT_EQ(sigaction(SIGALRM, &count, &before), 0);
+  const itimerval each_millisecond = {.it_interval = {0, 1000}, .it_value = {0, 1000}};
+  ASSERT_EQ(setitimer(ITIMER_REAL, &each_millisecond, nullptr), 0);
+  const absl::Status status = connection_.Allocate(std::uint64_t{64} << 20).status();
+  const itimerval never = {};
+  ASSERT_EQ(setitimer(ITIMER_REAL, &never, nullptr), 0);
+  ASSERT_EQ(sigaction(SIGALRM, &before, nullptr), 0);
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 // The system would end the process.

@@ -275,6 +275,7 @@ class ConnectionsTest(TestCase):
                                       capture_output=True, text=True, timeout=60, env={}, check=False)
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertEqual("PERMISSION_DENIED" in done.stderr, code == 1, done.stderr)
+            server.await_log("--memory_socket: rejected an unknown user: NOT_ALLOWED: the server's user ")
 
     @_needs_root
     def test_the_memory_socket_and_the_pages_have_descriptors_of_their_own(self):

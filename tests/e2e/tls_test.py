@@ -193,6 +193,7 @@ class TlsTest(TestCase):
             other = make_keys(str(self.folder), "other")
             shutil.copy(other[0], authority)
             server.await_log("--tls_client_ca: new authorities are in use")
+            self.assertEqual(server.log().count("a new certificate is in use"), 1)
             self.assertEqual(self.health(server, "--tls_ca", self.cert, *self.own), 1)
             self.assertEqual(self.health(server, "--tls_ca", self.cert, "--tls_cert", other[0],
                                          "--tls_key", other[1]), 0)

@@ -82,7 +82,7 @@ class DeviceSegmentReducer {
   // largest state of the reduction's operators. Enqueues the copy of the tables that the plan refers to.
   absl::Status Plan(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t elements,
                     SegmentPlan& plan, cudaStream_t stream);
-  // The place of all columns of results, and the work of one operator, with the place of its own.
+  // Columns says where all results go, and WorkOf what one operator does and where its results go.
   ResultColumns Columns() const;
   SegmentWork WorkOf(const ReductionPlan& reduction, std::size_t op) const;
   bool WritesToHost() const;

@@ -124,8 +124,8 @@ class ArraySession {
   absl::StatusOr<Need> Finish();
   // The time from the header to the commit of an array that comes in chunks; nothing until then.
   std::optional<absl::Duration> receive_time() const { return receive_time_; }
-  // For a call that ends at `end`: with the time until then if there is no commit. Nothing if no chunks may
-  // come.
+  // The same for a call that ends at `end`: without a commit it is the time until then. Nothing if the array
+  // does not come in chunks.
   std::optional<absl::Duration> ReceiveTimeUntil(absl::Time end) const;
 
   const Service& service_;

@@ -166,11 +166,11 @@ class Call {
   struct {
     bool is_under_way = false;
     std::uint64_t bytes = 0;
-    std::uint64_t held_bytes = 0;  // that go out with what follows it
+    std::uint64_t held_bytes = 0;  // these go out with what follows the message
   } outgoing_;
-  std::uint64_t taken_bytes_ = 0;  // of such messages, that the client has taken
+  std::uint64_t taken_bytes_ = 0;  // how much of such messages the client has taken
 
-  // Of a call of Watch.
+  // A call of Watch uses all of these, and one of Check only the second.
   struct {
     bool is_requested = false;
     bool knows_service = true;

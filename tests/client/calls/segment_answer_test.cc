@@ -254,6 +254,7 @@ TEST(SegmentAnswerTest, OnlyASumThatIsNaNLacksItsRange) {
   const auto nan = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN());
   const auto one = std::bit_cast<std::uint64_t>(1.0);
   EXPECT_TRUE(HearOne(kOp, v1::ELEMENT_TYPE_FLOAT32, {nan, kNone, kNone}).ok());
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, v1::ELEMENT_TYPE_FLOAT32, {nan, 0, 1})));
   EXPECT_TRUE(absl::IsInternal(HearOne(kOp, v1::ELEMENT_TYPE_FLOAT32, {one, kNone, kNone})));
   EXPECT_TRUE(absl::IsInternal(HearOne(kOp, v1::ELEMENT_TYPE_INT64, {nan, kNone, kNone})));
 }
@@ -263,7 +264,7 @@ TEST(SegmentAnswerTest, ABoolIsZeroOrOne) {
   EXPECT_TRUE(absl::IsInternal(HearOne(v1::OPERATOR_ALL, v1::ELEMENT_TYPE_INT32, {2})));
 }
 
-// As they are for whole arrays.
+// Whole arrays are checked in the same way.
 TEST(SegmentAnswerTest, ElementsAreOfTheArraysType) {
   const auto wide = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   EXPECT_TRUE(HearOne(v1::OPERATOR_MAX, v1::ELEMENT_TYPE_INT8, {wide(-128)}).ok());

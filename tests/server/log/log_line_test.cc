@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
 #include "server/log/call_log.h"
@@ -83,10 +85,10 @@ TEST(CallLogTest, CountsTheTextsThatClientsChoose) {
   EXPECT_TRUE(grows_by(8 * sizeof(std::string) + sizeof("sum_of_squares")));
 }
 
-// Adds `count` calls to the log of a server that writes warnings only, and returns what it wrote.
-std::string WarningsOf(const CallRecord& call, int count) {
+// Adds `count` calls to the log of a server that writes one line per call, and returns what it wrote.
+std::string LogOf(const CallRecord& call, int count) {
   static const bool is_set_up = [] {
-    SetUpLogging(LogFormat::kText, LogLevel::kWarning);
+    SetUpLogging(LogFormat::kText, LogLevel::kInfo);
     return true;
   }();
   EXPECT_TRUE(is_set_up);
@@ -100,6 +102,11 @@ std::string WarningsOf(const CallRecord& call, int count) {
   return testing::internal::GetCapturedStderr();
 }
 
+std::ptrdiff_t WordsIn(const std::string& log, const char* words) {
+  const std::vector<std::string> parts = absl::StrSplit(log, words);
+  return std::ssize(parts) - 1;
+}
+
 // An operator who reads only warnings misses no failure of the server, and sees none of a caller.
 TEST(CallLogTest, FailuresOfTheServerAreWarningsAlsoIfMostAreOnlyCounted) {
   CallRecord call;
@@ -109,12 +116,25 @@ TEST(CallLogTest, FailuresOfTheServerAreWarningsAlsoIfMostAreOnlyCounted) {
         kernels::Error(absl::StatusCode::kUnavailable, reason::kDeviceLost, "x"),
         kernels::Error(absl::StatusCode::kInternal, reason::kLaunchRefused, "x")}) {
     call.status = fault;
-    const std::string log = WarningsOf(call, 30);
-    EXPECT_EQ(absl::c_count(log, '\n'), 11) << log;
-    EXPECT_TRUE(absl::StrContains(log, "20 more calls ended with")) << log;
+    const std::string log = LogOf(call, 30);
+    EXPECT_EQ(WordsIn(log, " warning "), 11) << log;
+    EXPECT_EQ(WordsIn(log, "20 more calls ended with"), 1) << log;
   }
   call.status = kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "x");
-  EXPECT_EQ(WarningsOf(call, 30), "");
+  const std::string log = LogOf(call, 30);
+  EXPECT_EQ(WordsIn(log, " info "), 11) << log;
+  EXPECT_EQ(WordsIn(log, " warning "), 0) << log;
+}
+
+TEST(CallLogTest, ProbesThatFindEverythingInOrderHaveNoLine) {
+  CallRecord call;
+  call.method = "Check";
+  EXPECT_EQ(LogOf(call, 1), "");
+  call.method = "Watch";
+  call.status = absl::CancelledError("the client left");
+  EXPECT_EQ(LogOf(call, 1), "");
+  call.status = absl::ResourceExhaustedError("too many");
+  EXPECT_EQ(WordsIn(LogOf(call, 1), " info "), 1);
 }
 
 }  // namespace

@@ -157,18 +157,21 @@ TEST_F(HandleProberTest, NothingIsAwaitedOfAProcessThatHasNothingToDo) {
   EXPECT_EQ(prober_.deadline(now_), absl::InfiniteFuture());
 }
 
-// A process that cannot be started, and one that ends before it has read anything.
+// A process that cannot be started, one that ends before it has read anything, and one that takes too long.
 TEST(HandleProber, WithoutAProcessNothingIsGood) {
-  for (const char* command : {"/nonexistent", "/bin/false"}) {
-    HandleProber prober({command});
-    const auto probing = prober.Start({.byte_count = 1}, 0, absl::UnixEpoch());
+  using Command = std::vector<std::string>;
+  for (const Command& command : {Command{"/nonexistent"}, {"/bin/false"}, {"/bin/sleep", "60"}}) {
+    HandleProber prober(command);
+    absl::Time now = absl::UnixEpoch();
+    const auto probing = prober.Start({.byte_count = 1}, 0, now);
     for (int i = 0; i < 1000 && !probing->result.has_value(); ++i) {
       std::vector<pollfd> watched;
       prober.Watch(&watched);
       poll(watched.data(), watched.size(), 10);
-      prober.Advance(absl::UnixEpoch());
+      if (i > 0) now += absl::Seconds(1);
+      prober.Advance(now);
     }
-    ASSERT_TRUE(probing->result.has_value()) << command;
+    ASSERT_TRUE(probing->result.has_value()) << command.front();
     EXPECT_TRUE(absl::IsUnavailable(*probing->result)) << *probing->result;
     EXPECT_EQ(kernels::ErrorReason(*probing->result), "NO_PROBER");
   }
