@@ -30,9 +30,10 @@ class MemoryRejections {
   // a user who may not connect gets none, and counts as NOT_ALLOWED.
   static constexpr char kConnections[] = "connections";
   static constexpr char kOther[] = "other";
-  static constexpr std::array<const char*, 8> kReasons = {
-      reason::kBadMemory,     reason::kBadMessage,    reason::kNoProber, reason::kNotAllowed,
-      reason::kTooMuchMemory, reason::kUnknownMemory, kConnections,      kOther};
+  static constexpr std::array<const char*, 9> kReasons = {
+      reason::kBadMemory,         reason::kBadMessage,    reason::kNoProber,
+      reason::kNotAllowed,        reason::kTooMuchMemory, reason::kUnknownMemory,
+      reason::kUnsupportedMemory, kConnections,           kOther};
 
   // `tell` is called for each, on the memory socket's thread; it may be null.
   explicit MemoryRejections(MemoryRejectionListener tell) : tell_(std::move(tell)) {}

@@ -91,8 +91,10 @@ class AdminTest : public RpcTest, public CallObserver {
              },
          .registrations =
              [] {
-               return RegistrationGauges{
-                   .registrations = 2, .bytes = 77, .max_bytes = 88, .rejections = {1, 2, 3, 4, 5, 6, 7, 8}};
+               return RegistrationGauges{.registrations = 2,
+                                         .bytes = 77,
+                                         .max_bytes = 88,
+                                         .rejections = {1, 2, 3, 4, 5, 6, 7, 8, 9}};
              },
          .connections = [this] { return server_->connections(); },
          .log_lines_dropped = [] { return 5; },
@@ -220,7 +222,7 @@ TEST_F(AdminTest, MetricsCountWhatHappened) {
            "warpfold_registered_bytes_limit 88",
            "warpfold_registrations_rejected_total{reason=\"BAD_MEMORY\"} 1",
            "warpfold_registrations_rejected_total{reason=\"NOT_ALLOWED\"} 4",
-           "warpfold_registrations_rejected_total{reason=\"other\"} 8",
+           "warpfold_registrations_rejected_total{reason=\"other\"} 9",
            "warpfold_memory_budget_bytes 123",
            "warpfold_connections 1",
            "warpfold_connections_total 1",
