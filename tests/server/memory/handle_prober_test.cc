@@ -101,6 +101,7 @@ TEST_F(HandleProberTest, OtherErrorsStayWhatTheyAre) {
 
 // A user with many handles that hang keeps another user waiting for only one of them.
 TEST_F(HandleProberTest, UsersTakeTurns) {
+  EXPECT_TRUE(Probe(Fate::kGood, 1 << 20).ok());  // the process has begun
   std::vector<std::shared_ptr<const Probing>> hanging;
   for (int i = 0; i < 20; ++i) hanging.push_back(Start(Fate::kHangs));
   const auto first = Start(Fate::kGood, kOther, 0);
