@@ -47,6 +47,11 @@ class Numbers {
  public:
   Numbers(ResultKind kind, v1::ElementType type);
 
+  // Whether these are all numbers of 64 bits, so that none has to be looked at.
+  bool HaveAll() const {
+    return lowest_ == std::numeric_limits<std::int64_t>::min() &&
+           largest_ == std::numeric_limits<std::uint64_t>::max();
+  }
   bool Have(std::int64_t number) const { return lowest_ <= number && number <= highest_; }
   bool Have(std::uint64_t number) const { return number <= largest_; }
 
