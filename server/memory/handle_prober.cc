@@ -28,7 +28,7 @@ struct Answer {
   std::array<char, 508> message;
 };
 
-// What the process says before it answers: it has started.
+// The process sends this before its first answer, to say that it has started.
 constexpr char kBegun = 1;
 
 absl::Status BadHandle(absl::string_view what) {
