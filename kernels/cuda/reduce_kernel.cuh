@@ -46,7 +46,7 @@ using KernelParameters = std::conditional_t<kHasModulus, Op, OperatorParameters>
 template <class Op, bool kHasModulus>
 __device__ __forceinline__ Op OperatorOf(const KernelParameters<Op, kHasModulus>& parameters) {
   if constexpr (kHasModulus) {
-    if (!parameters.residues.any()) __builtin_unreachable();
+    Assume(parameters.residues.any());
     return parameters;
   } else if constexpr (TakesModulus<Op>) {
     return Op();

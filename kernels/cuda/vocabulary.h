@@ -51,6 +51,9 @@ cudaError_t ResidentBlocks(int threads, int* blocks) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kKernel, threads, 0);
 }
 
+// Tells the compiler that this is so.
+__device__ __forceinline__ void Assume(bool holds) { __builtin_assume(holds); }
+
 }  // namespace warpfold::kernels::cuda
 #endif
 #endif

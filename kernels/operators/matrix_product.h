@@ -121,13 +121,14 @@ struct MatrixProduct<T, kDimension> {
     for (int i = 0; i < kDimension; ++i) {
       WARPFOLD_UNROLL
       for (int j = 0; j < kDimension; ++j) {
-        auto sum = Terms::Empty();
+        auto sum =
+            terms.First(static_cast<Entry>(a.entries[i * kDimension]), static_cast<Entry>(b.entries[j]));
         WARPFOLD_UNROLL
-        for (int k = 0; k < kDimension; ++k) {
+        for (int k = 1; k < kDimension; ++k) {
           terms.Add(sum, static_cast<Entry>(a.entries[i * kDimension + k]),
                     static_cast<Entry>(b.entries[k * kDimension + j]));
         }
-        c.entries[i * kDimension + j] = static_cast<T>(terms.Finish(sum));
+        c.entries[i * kDimension + j] = static_cast<T>(terms.template Finish<kDimension>(sum));
       }
     }
     return c;

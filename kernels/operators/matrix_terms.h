@@ -24,6 +24,11 @@ struct RingTerms {
 
   // Sums of floats begin with -0.0: fma(a, b, -0.0) is the rounded product of a and b, to the bit.
   static WARPFOLD_FN Sum Empty() { return FloatElement<T> ? static_cast<Sum>(-0.0) : Sum{0}; }
+  WARPFOLD_FN Sum First(Entry left, Entry right) const {
+    Sum sum = Empty();
+    Add(sum, left, right);
+    return sum;
+  }
   WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const {
     if constexpr (FloatElement<T>) {
       sum = FusedMultiplyAdd(left, right, sum);
@@ -31,7 +36,10 @@ struct RingTerms {
       sum += left * right;
     }
   }
-  WARPFOLD_FN Entry Finish(const Sum& sum) const { return sum; }
+  template <int kMostTerms = kMaxMatrixDimension>
+  WARPFOLD_FN Entry Finish(const Sum& sum) const {
+    return sum;
+  }
 };
 
 // Adds products of any Words; the results are any Words that are congruent to the sums.
@@ -43,8 +51,12 @@ struct CongruentTerms {
   Congruences<Word> congruences;
 
   static WARPFOLD_FN Sum Empty() { return {}; }
+  WARPFOLD_FN Sum First(Entry left, Entry right) const { return Sum::Of(left, right); }
   WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const { sum.Add(left, right); }
-  WARPFOLD_FN Entry Finish(const Sum& sum) const { return congruences.Of(sum); }
+  template <int kMostTerms = kMaxMatrixDimension>
+  WARPFOLD_FN Entry Finish(const Sum& sum) const {
+    return congruences.template Of<kMostTerms>(sum);
+  }
 };
 static_assert(kMaxMatrixDimension <= Congruences<std::uint32_t>::kMaxTerms);
 

@@ -67,6 +67,38 @@ WARPFOLD_FN double FusedMultiplyAdd(double a, double b, double c) {
 #endif
 }
 
+// The smaller number. Given a comparison, nvcc compares what the numbers were computed from, in more
+// instructions.
+template <class Word>
+WARPFOLD_FN Word Smaller(Word a, Word b) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(Word) == 4) {
+    Word smaller;
+    asm("min.u32 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+  }
+#endif
+  return a < b ? a : b;
+}
+
+// x, or if it is greater than `bound`, x - y. nvcc would select y or 0 first.
+template <class Word>
+WARPFOLD_FN Word SubtractIfGreater(Word x, Word bound, Word y) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(Word) == 4) {
+    asm("{\n\t"
+        ".reg .pred greater;\n\t"
+        "setp.gt.u32 greater, %0, %1;\n\t"
+        "@greater sub.u32 %0, %0, %2;\n\t"
+        "}"
+        : "+r"(x)
+        : "r"(bound), "r"(y));
+    return x;
+  }
+#endif
+  return x > bound ? x - y : x;
+}
+
 inline constexpr std::uint64_t kQuietNanBits = 0x7ff8000000000000u;
 
 // NaN results and states are always this one, so that devices agree in bits. BitCast takes a reference, and

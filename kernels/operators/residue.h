@@ -22,9 +22,12 @@ struct SumOfProducts {
   DoubleWord<Word> low = 0;
   Word carry = 0;
 
+  // The sum of one product.
+  static WARPFOLD_FN SumOfProducts Of(Word a, Word b) { return {DoubleWord<Word>{a} * b, 0}; }
+
   WARPFOLD_FN void Add(Word a, Word b) {
-#if defined(__CUDA_ARCH__)
-    if constexpr (sizeof(Word) == 4) {  // nvcc would compare although the hardware has a carry
+#if defined(__CUDA_ARCH__)  // nvcc would compare although the hardware has a carry
+    if constexpr (sizeof(Word) == 4) {
       auto low_word = static_cast<std::uint32_t>(low);
       auto high_word = static_cast<std::uint32_t>(low >> 32);
       asm("mad.lo.cc.u32 %0, %3, %4, %0;\n\t"
@@ -33,12 +36,22 @@ struct SumOfProducts {
           : "+r"(low_word), "+r"(high_word), "+r"(carry)
           : "r"(a), "r"(b));
       low = DoubleWord<Word>{high_word} << 32 | low_word;
-      return;
+    } else {
+      const DoubleWord<Word> product = DoubleWord<Word>{a} * b;
+      auto low_word = static_cast<std::uint64_t>(low);
+      auto high_word = static_cast<std::uint64_t>(low >> 64);
+      asm("add.cc.u64 %0, %0, %3;\n\t"
+          "addc.cc.u64 %1, %1, %4;\n\t"
+          "addc.u64 %2, %2, 0;"
+          : "+l"(low_word), "+l"(high_word), "+l"(carry)
+          : "l"(static_cast<std::uint64_t>(product)), "l"(static_cast<std::uint64_t>(product >> 64)));
+      low = DoubleWord<Word>{high_word} << 64 | low_word;
     }
-#endif
+#else
     const DoubleWord<Word> product = DoubleWord<Word>{a} * b;
     low += product;
     carry += low < product;
+#endif
   }
 };
 
@@ -86,24 +99,30 @@ class Congruences {
     negative_multiple_ = static_cast<Word>(-1) % modulus + 1;
     reciprocal_ = static_cast<Word>(static_cast<DoubleWord<Word>>(-1) / (0 - negative_multiple_));
     carry_ = Reduce(DoubleWord<Word>{negative_multiple_} * negative_multiple_);
-    offset_ = (kHighestBit + modulus - 1) / modulus * modulus;
+    negative_offset_ = 0 - (kHighestBit + modulus - 1) / modulus * modulus;
   }
 
-  // A Word that is congruent to the signed integer with these bits. Signed moduli are small enough for
-  // offset_ to be a Word.
-  WARPFOLD_FN Word OfSigned(Word bits) const { return bits >= kHighestBit ? bits + offset_ : bits; }
+  // A Word that is congruent to the signed integer with these bits: to a negative one, a multiple of the
+  // modulus is added. Signed moduli are small enough for that multiple to be a Word.
+  WARPFOLD_FN Word OfSigned(Word bits) const {
+    return SubtractIfGreater<Word>(bits, kHighestBit - 1, negative_offset_);
+  }
 
   WARPFOLD_FN Word Of(DoubleWord<Word> x) const {
     const Word high = Less(static_cast<Word>(x >> kBits));
     return Reduce(DoubleWord<Word>{high} << kBits | static_cast<Word>(x));
   }
 
-  // A Word that is congruent to a sum of up to kMaxTerms products of any Words.
+  // A Word that is congruent to a sum of up to kMostTerms products of any Words.
   //
   // The value of the carry is added to the rest, from which M 2^bits has been subtracted if it fits. That
   // does not overflow: if M <= 2^bits - 64, there is room for 64 Words times 2^bits; if it is greater, carry_
-  // is the square of 63 or less.
+  // is the square of 63 or less. If a sum of two products has a carry, the rest is less by 2^(bits + 1) than
+  // what would overflow, so that there is room for carry_ without a subtraction.
+  template <Word kMostTerms = kMaxTerms>
   WARPFOLD_FN Word Of(const SumOfProducts<Word>& sum) const {
+    static_assert(kMostTerms <= kMaxTerms);
+    if constexpr (kMostTerms <= 2) return Of(sum.low + (sum.carry != 0 ? carry_ : 0));
     const Word upper = Less(static_cast<Word>(sum.low >> kBits));
     const DoubleWord<Word> whole = DoubleWord<Word>{carry_} * sum.carry +
                                    (DoubleWord<Word>{upper} << kBits | static_cast<Word>(sum.low));
@@ -115,10 +134,7 @@ class Congruences {
   static constexpr Word kHighestBit = Word{1} << (kBits - 1);
 
   // x minus M, if x is not less than M.
-  WARPFOLD_FN Word Less(Word x) const {
-    const Word less = x + negative_multiple_;
-    return less < x ? less : x;
-  }
+  WARPFOLD_FN Word Less(Word x) const { return Smaller<Word>(x + negative_multiple_, x); }
 
   // A Word that is congruent to x < M 2^bits. N. Möller, T. Granlund, "Improved division by invariant
   // integers", IEEE Transactions on Computers 60 (2011), algorithm 4, without its quotient and its last step:
@@ -127,13 +143,13 @@ class Congruences {
     const DoubleWord<Word> quotient = DoubleWord<Word>{reciprocal_} * static_cast<Word>(x >> kBits) + x;
     const Word estimate = static_cast<Word>(quotient >> kBits) + 1;
     const Word remainder = static_cast<Word>(x) + estimate * negative_multiple_;
-    return remainder > static_cast<Word>(quotient) ? remainder - negative_multiple_ : remainder;
+    return SubtractIfGreater(remainder, static_cast<Word>(quotient), negative_multiple_);
   }
 
   Word negative_multiple_ = 0;  // 2^bits - M, and its remainder
   Word reciprocal_ = 0;         // of M, without its highest bit, which is always set
   Word carry_ = 0;              // a word that is congruent to 2^(2 bits)
-  Word offset_ = 0;             // a multiple of the modulus, at least 2^(bits - 1)
+  Word negative_offset_ = 0;    // a multiple of the modulus, at least 2^(bits - 1), negated
 };
 
 // Whether all entries are residues, or there is no modulus.

@@ -178,4 +178,9 @@ cudaError_t ResidentBlocks(int, int* blocks) {
   return cudaSuccess;
 }
 
+// Tells the compiler that this is so.
+inline void Assume(bool holds) {
+  if (!holds) __builtin_unreachable();
+}
+
 }  // namespace warpfold::kernels::simt

@@ -92,6 +92,28 @@ TYPED_TEST(ResidueTest, SumsOfProducts) {
   }
 }
 
+// Sums of one and of two products have a shorter way, for which the largest words come closest to an
+// overflow.
+TYPED_TEST(ResidueTest, SumsOfTwoProducts) {
+  using Word = TypeParam;
+  for (const Word modulus : this->Moduli()) {
+    const Congruences<Word> congruences(modulus);
+    std::vector<Word> words = {0, 1, this->kHalf, this->kLargest - 1, this->kLargest};
+    for (int i = 0; i < 5; ++i) words.push_back(this->AnyWord());
+    for (const Word a : words) {
+      for (const Word b : words) {
+        SumOfProducts<Word> sum = SumOfProducts<Word>::Of(a, this->kLargest);
+        auto expected = static_cast<Word>(Uint128{a} * this->kLargest % modulus);
+        ASSERT_EQ(congruences.template Of<1>(sum) % modulus, expected) << modulus;
+        sum.Add(b, this->kLargest);
+        const auto product = static_cast<Word>(Uint128{b} * this->kLargest % modulus);
+        expected = static_cast<Word>((Uint128{expected} + product) % modulus);
+        ASSERT_EQ(congruences.template Of<2>(sum) % modulus, expected) << modulus;
+      }
+    }
+  }
+}
+
 // All but full below the carry; adding the carry's residue must not overflow this.
 TYPED_TEST(ResidueTest, FullSumsOfProducts) {
   using Word = TypeParam;

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/pair_up.cuh"
@@ -130,18 +132,22 @@ class OrderedLeaves {
     };
     read(0);
     LeafState state;
-#pragma unroll
-    for (std::uint32_t step = 0; step < kSteps; ++step) {
+    const auto fold = [&]<std::uint32_t kStep>(std::integral_constant<std::uint32_t, kStep>) {
       Element elements[kElements];
       std::memcpy(elements, ahead, sizeof elements);
-      if (step + 1 < kSteps) read(step + 1);
+      if (kStep + 1 < kSteps) read(kStep + 1);
 #pragma unroll
       for (std::uint32_t c = 0; c < kElements; ++c) {
-        const std::uint32_t offset = step * kElements + c;  // within the lane: a constant
+        const std::uint32_t offset = kStep * kElements + c;  // within the lane: a constant
         state =
-            step == 0 && c == 0 ? op_.Lift(elements[c], offset) : AppendTo(op_, state, elements[c], offset);
+            kStep == 0 && c == 0 ? op_.Lift(elements[c], offset) : AppendTo(op_, state, elements[c], offset);
       }
+    };
+    // As a loop, products with a modulus would not be unrolled.
+    [&]<std::uint32_t... kStep>(std::integer_sequence<std::uint32_t, kStep...>) {
+      (fold(std::integral_constant<std::uint32_t, kStep>()), ...);
     }
+    (std::make_integer_sequence<std::uint32_t, kSteps>());
     return MovedBy(op_, state, lane_ * kLaneElements);
   }
 
