@@ -49,7 +49,7 @@ auto AskTheOne(Targets& targets, const ClientOptions& client_options, const Call
 
 Client::Client(std::vector<std::string> targets, ClientOptions options)
     : options_(std::move(options)), targets_status_(CheckTargets(targets)) {
-  KeepGrpcRunning();
+  if (targets_status_.ok()) targets_status_ = KeepGrpcRunning();
   options_.connections = std::clamp(options_.connections, 1, kMaxConnections);
   // Nobody listens there.
   if (!targets_status_.ok()) targets = {"unix:/unused"};

@@ -21,7 +21,7 @@ namespace warpfold {
 //
 // Call it at the start of main: before anything uses gRPC, since otherwise the strategy stays what it is, and
 // before there are other threads, since the environment is changed for a moment. Calls after the first do
-// nothing.
+// nothing, unless the process had no file descriptor left with which gRPC could start.
 void TuneGrpc();
 
 }  // namespace warpfold

@@ -25,6 +25,10 @@ constexpr std::chrono::system_clock::time_point kAtOnce = {};
 // give back.
 constexpr absl::Duration kLongestWithoutDescriptor = absl::Seconds(1);
 
+// How long after the deadline gRPC has to end a call. Its timers are a thread, which a process that may have
+// no more threads does not get.
+constexpr absl::Duration kLatestEnd = absl::Seconds(1);
+
 }  // namespace
 
 RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Load load)
@@ -32,6 +36,7 @@ RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Loa
       on_message_(std::move(on_message)),
       queue_(scope.queues().Take()),
       too_late_(SteadyNow() >= scope.end()),
+      ends_at_latest_(scope.end() + kLatestEnd),
       load_(load),
       asks_first_(AsksFirst(scope.target_load(), load)) {
   if (too_late_) return;
@@ -133,6 +138,10 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, absl::Duration awake) {
   if (could_not_wait_) {
     return absl::ResourceExhaustedError("this process has no file descriptor left to wait for an answer by");
   }
+  if (is_overdue_) {
+    return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
+                     "the deadline has passed, and gRPC has not ended the call: it may lack a thread");
+  }
   if (scope_.given_up()) return Cancelled();
   if (has_second_) return MakeMismatch("a second message");
   if (status_.ok() && !has_response_ && !on_message_)
@@ -211,7 +220,7 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
   const bool sends = write_.pending || writes_done_.pending;
   const absl::Time blocked_since = sends ? SteadyNow() : absl::InfiniteFuture();
   while (true) {
-    const absl::Time until = std::min(scope_.AskWhetherToGoOn(blocked_since), end);
+    const absl::Time until = std::min({scope_.AskWhetherToGoOn(blocked_since), end, ends_at_latest_});
     switch (AwaitEvent(*queue_, tag, ok, until)) {
       case Waited::kEvent:
         cannot_wait_since_ = absl::InfiniteFuture();
@@ -225,8 +234,16 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
         CouldNotWait();
         break;
     }
-    if (SteadyNow() >= end) return false;
+    const absl::Time now = SteadyNow();
+    if (now >= end) return false;
+    if (now >= ends_at_latest_) EndOverdue();
   }
+}
+
+void RawCall::EndOverdue() {
+  is_overdue_ = true;
+  ends_at_latest_ = absl::InfiniteFuture();
+  scope_.Cancel();
 }
 
 void RawCall::CouldNotWait() {

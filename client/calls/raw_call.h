@@ -100,6 +100,8 @@ class RawCall {
   bool Poll(void** tag, bool* ok);
   // gRPC could not wait for an event: gives the call up if this lasts too long.
   void CouldNotWait();
+  // The deadline has passed, and gRPC has not ended the call.
+  void EndOverdue();
   // Waits until it is not pending. Returns whether it succeeded.
   bool Await(const Operation& operation);
 
@@ -117,6 +119,8 @@ class RawCall {
   Operation finish_;
   int writes_completed_ = 0;
   const bool too_late_;  // it never starts
+  absl::Time ends_at_latest_;
+  bool is_overdue_ = false;
   const Load load_;
   const bool asks_first_;
   bool has_place_ = false;

@@ -15,6 +15,7 @@
 #include "client/cli/server.h"
 #include "client/tune_grpc.h"
 #include "proto/shared/steady_time.h"
+#include "proto/shared/tls_names.h"
 #include "proto/standard_descriptors.h"
 
 namespace warpfold::cli {
@@ -36,6 +37,7 @@ int Perform(int argc, const char* const* argv) {
   const auto line = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&line)) return *exit_code;
   const CommandLine& command_line = std::get<CommandLine>(line);
+  RejectUnreadableNames();  // of servers
   // A sink is a server, which chooses its own settings.
   if (!std::holds_alternative<BenchSinkFlags>(command_line.command)) TuneGrpc();
   const absl::StatusOr<Server> server = FindServer(command_line.server);

@@ -4,11 +4,17 @@
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <system_error>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -37,11 +43,22 @@ void WaitBesideAnotherThread() {
 
 }  // namespace
 
-void KeepGrpcRunning() {
+absl::Status KeepGrpcRunning() {
+  static std::atomic<bool> runs = false;
+  if (!runs) {
+    const int probe = eventfd(0, EFD_CLOEXEC);
+    if (probe < 0) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "gRPC cannot start: this process has no file descriptor left (", strerror(errno), ")"));
+    }
+    close(probe);
+  }
   // A channel that is never used and never given back: it keeps everything that the other ones share. The
   // pointer stays in the program so that leak checkers see it.
   [[gnu::used]] static const auto* const kept = new std::shared_ptr<grpc::Channel>(
       grpc::CreateChannel("unix:/unused", grpc::InsecureChannelCredentials()));
+  runs = true;
+  return absl::OkStatus();
 }
 
 void LookUpCpuFrequency() {

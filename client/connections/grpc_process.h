@@ -4,11 +4,14 @@
 // What this process must do once so that gRPC 1.51 behaves. Internal.
 #pragma once
 
+#include "absl/status/status.h"
+
 namespace warpfold {
 
-// No destructor of ours, nor the end of the process, waits for gRPC's threads. docs/adr/0011 says why they
-// otherwise would.
-void KeepGrpcRunning();
+// Starts gRPC, if this process has not. No destructor of ours, nor the end of the process, then waits for
+// gRPC's threads. docs/adr/0011 says why they otherwise would. RESOURCE_EXHAUSTED if the process has no
+// descriptor left: gRPC would end the process. The next call tries again.
+absl::Status KeepGrpcRunning();
 
 // For a process that makes several connections at once. gRPC asks for connect()'s errno only after it has
 // taken locks (its pull request 35064 ends that), and the first lock of a process that two threads wait for

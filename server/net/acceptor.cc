@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +27,26 @@ namespace {
 constexpr auto kAcceptPause = std::chrono::milliseconds(10);
 constexpr auto kPollInterval = std::chrono::seconds(1);
 
+// Errors of accept(2) that say that a connection broke, or that the network has one that belongs to it.
+// Others, like a lack of memory or a rule of a security module, may remain.
+bool BrokeBeforeAccept(int error) {
+  switch (error) {
+    case ECONNABORTED:
+    case EINTR:
+    case EPROTO:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+      return true;
+    default:
+      return false;
+  }
+}
+
 int OpenReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 }  // namespace
@@ -35,7 +57,9 @@ Acceptor::Acceptor(std::vector<Listener> listeners, std::size_t max_connections,
       hand_over_(std::move(hand_over)),
       connections_(max_connections, (max_connections + 1) / 2),
       stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      reserve_(OpenReserve()) {}
+      reserve_(OpenReserve()) {
+  if (stop_event_ < 0) throw std::system_error(errno, std::system_category(), "eventfd");
+}
 
 Acceptor::~Acceptor() {
   Stop();
@@ -110,10 +134,12 @@ bool Acceptor::AcceptAll(const Listener& listener, int socket) {
       return true;
     } else if (errno == EMFILE || errno == ENFILE) {
       if (!RefuseOne(socket)) return false;
-    } else if (errno == ENOBUFS || errno == ENOMEM) {
+    } else if (!BrokeBeforeAccept(errno)) {
+      // The connection may stay in the queue, where it would be the next one again.
+      LogSampled("cannot accept a connection",
+                 absl::StrCat("cannot accept a connection: ", std::strerror(errno)));
       return false;
     }
-    // Any other error means that a connection broke before it was accepted.
   }
   return true;
 }

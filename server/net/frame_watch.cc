@@ -28,7 +28,8 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
     free_frames_ = kFreeFrames;
     return TakeHeaderBytes(length, in_trailers_ ? kMaxTrailerBytes : kMaxContinuedBytes);
   }
-  if (type == kData && (length > 0 || (flags & kEndStream) != 0)) {
+  const bool is_end = (flags & kEndStream) != 0;
+  if (type == kData && (is_end ? TakeEnd() : length > 0)) {
     free_frames_ = kFreeFrames;
     CountData(head);
     return nullptr;
@@ -53,18 +54,31 @@ const char* FrameWatch::TakeHeaders(const FrameHead& head, Time now) {
   // gRPC takes the priority's bytes only from this frame. If they were missing, it would find other fields in
   // the next frame than this code does.
   if (has_priority && head.length < HeaderFields::kPriorityBytes) return "headers without their priority";
-  free_frames_ = kFreeFrames;
   header_bytes_ = 0;
   fields_.Begin(has_priority);
   // A client's second header block on a stream, its trailers, is not a call.
   in_trailers_ = head.stream <= last_call_;
   if (!in_trailers_) {
-    ++call_count_;
-    free_small_frames_ = kFreeSmallFrames;
-    last_call_ = head.stream;
+    BeginCall(head);
+  } else if (!TakeEnd()) {
+    if (const char* const complaint = TakeIdle(now); complaint != nullptr) return complaint;
   }
   if (const char* const complaint = TakeCall(now); complaint != nullptr) return complaint;
   return TakeHeaderBytes(head.length, in_trailers_ ? kMaxTrailerBytes : kMaxHeaderBytes);
+}
+
+void FrameWatch::BeginCall(const FrameHead& head) {
+  ++call_count_;
+  last_call_ = head.stream;
+  free_frames_ = kFreeFrames;
+  free_small_frames_ = kFreeSmallFrames;
+  if ((head.flags & kEndStream) == 0) ++calls_without_end_;
+}
+
+bool FrameWatch::TakeEnd() {
+  if (calls_without_end_ == 0) return false;
+  --calls_without_end_;
+  return true;
 }
 
 const char* FrameWatch::TakeHeaderBytes(std::uint32_t length, std::uint64_t most) {

@@ -39,8 +39,10 @@ class FrameWatch {
   // Calls that the client may cancel: at once, and in each second after that.
   static constexpr double kMaxResets = 1000;
   static constexpr double kResetsPerSecond = 500;
-  // Frames that belong to no call: settings, pings, data frames without data. For each frame of a call,
-  // kFreeFrames of them are free.
+  // Frames that belong to no call: settings, pings, data frames without data, and ends of calls (their last
+  // data, or trailers) beyond one for each call. gRPC reads what does not use up its windows for as long as
+  // it comes, and serves nobody else on that thread meanwhile. For each other frame of a call, kFreeFrames of
+  // them are free.
   static constexpr double kMaxIdleFrames = 1000;
   static constexpr double kIdleFramesPerSecond = 100;
   static constexpr int kFreeFrames = 4;
@@ -85,6 +87,9 @@ class FrameWatch {
   const char* TakeCall(Time now);
   const char* TakeIdle(Time now);
   void CountData(const FrameHead& head);
+  void BeginCall(const FrameHead& head);
+  // Whether a call can end now: each does so once.
+  bool TakeEnd();
 
   FrameHeads heads_{24};  // after the connection's preface
   std::uint64_t header_bytes_ = 0;
@@ -93,6 +98,7 @@ class FrameWatch {
   bool in_headers_ = false;  // what comes is part of a header block
   int free_frames_ = 0;
   int free_small_frames_ = 0;
+  std::uint64_t calls_without_end_ = 0;  // whose client's side has not ended
   bool server_speaks_ = false;
   bool acknowledged_ = false;  // the server's settings
   int early_calls_ = 0;

@@ -206,9 +206,12 @@ absl::Status Listener::ListenUnix() {
   if (!made.ok()) return made.status();
   sockets_.push_back(*made);
   RefuseDescriptors(*made);
-  absl::Status status = BindAndListen(*made, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  if (status.ok()) inode_ = InodeOfSocket(path);
-  return status;
+  if (bind(*made, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return SystemRefusal();
+  inode_ = InodeOfSocket(path);
+  if (listen(*made, SOMAXCONN) != 0) return SystemRefusal();
+  // Until it listens, another server that starts may take its file for one that a killed server has left.
+  if (InodeOfSocket(path) != inode_) return Refusal("another server that starts has taken the path");
+  return absl::OkStatus();
 }
 
 // On all addresses of the name, at the same port: a free one is chosen by the first address and then asked

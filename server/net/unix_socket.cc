@@ -72,7 +72,7 @@ Received Read(const FileDescriptor& connection, int flags, Packet* packet) {
   return is_empty ? Received::kEnd : Received::kPacket;
 }
 
-// Only memfds have seals, and their close waits for nobody.
+// Only files in memory have seals, and their close waits for nobody.
 bool IsTakenSafely(const Packet& packet) {
   const bool is_memfd = fcntl(packet.descriptor.get(), F_GET_SEALS) >= 0;
   return !packet.has_more_descriptors && (!packet.descriptor.is_open() || is_memfd);
@@ -94,9 +94,12 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return Failed("cannot be bound", errno);
   }
+  const std::uint64_t inode = InodeOfSocket(path);
   // The file's mode lets everybody connect: the socket checks the peer's user.
   chmod(path.c_str(), 0666);
   if (listen(listener.get(), kBacklog) != 0) return Failed("cannot be listened on", errno);
+  // Until it listens, another process that starts may take its file for one that a killed server has left.
+  if (InodeOfSocket(path) != inode) return absl::UnavailableError("another process has taken the path");
   return listener;
 }
 

@@ -20,7 +20,8 @@
 namespace warpfold::server {
 namespace {
 
-constexpr std::size_t kMaxWatched = 65'536;
+// More than --max_connections can be. What is not used takes no memory.
+constexpr std::size_t kMaxWatched = std::size_t{1} << 21;
 
 // A connection from the call that watches it until its descriptor is closed, which gRPC does when no thread
 // uses it any more.
@@ -98,7 +99,13 @@ ssize_t ReadButDescriptors(int descriptor, msghdr* message, bool* brings_descrip
 
 }  // namespace
 
-void WatchSocket(int descriptor) { Watch(descriptor, /*is_plain=*/true); }
+void WatchSocket(int descriptor) {
+  // A byte that was sent out of band (MSG_OOB) would be passed over when the others are looked at: so would
+  // the descriptors that it brings, and a byte that stays unread makes the socket readable for ever.
+  const int on = 1;
+  setsockopt(descriptor, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
+  Watch(descriptor, /*is_plain=*/true);
+}
 
 std::shared_ptr<WatchedConnection> WatchEncryptedSocket(int descriptor) {
   return Watch(descriptor, /*is_plain=*/false);

@@ -16,8 +16,8 @@ namespace warpfold::server {
 class WatchedConnection;
 
 // Watches an HTTP/2 connection from its first byte on, until its descriptor ends by close: whoever has the
-// number after that is not watched. Call this before anybody reads from it. Connections with descriptors
-// beyond the 65,536th are not watched.
+// number after that is not watched. Call this before anybody reads from it. Descriptors from 2^21 on are not
+// watched: there are fewer connections.
 void WatchSocket(int descriptor);
 
 // The same for an encrypted connection, whose bytes say nothing before they are decrypted: the caller must

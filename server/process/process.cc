@@ -73,7 +73,9 @@ std::optional<std::uint64_t> OpenDescriptors() {
   // All are in use, so that there is none left with which to count them.
   if (error == std::errc::too_many_files_open) return DescriptorLimit();
   if (error) return std::nullopt;
-  return static_cast<std::uint64_t>(std::distance(begin(open), end(open)));
+  std::uint64_t count = 0;
+  for (auto entry = begin(open); entry != end(open); entry.increment(error)) ++count;
+  return error ? std::nullopt : std::optional(count);
 }
 
 std::size_t FreeDescriptors() {
@@ -85,6 +87,9 @@ void IgnoreSignals() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  // A parent that ignores it leaves that to its children: the system would then forget processes as they end,
+  // and their numbers could be those of others when they are killed or waited for.
+  std::signal(SIGCHLD, SIG_DFL);
 }
 
 void TellManager(const std::string& state) {

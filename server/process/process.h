@@ -44,9 +44,9 @@ std::size_t FreeDescriptors();
 // RESOURCE_EXHAUSTED if the process cannot have `count` more threads. Makes them, and ends them again.
 absl::Status CheckThreads(int count);
 
-// Ignores SIGPIPE, SIGXFSZ and SIGHUP. Writing to a pipe that nobody reads any more, or to a file at its
-// limit, is an error like any other: a log that goes nowhere is no reason to end. Nor is a request to reload
-// files, which are watched in any case.
+// Does not ignore SIGCHLD, whatever this process' parent does, and ignores SIGPIPE, SIGXFSZ and SIGHUP.
+// Writing to a pipe that nobody reads any more, or to a file at its limit, is an error like any other: a log
+// that goes nowhere is no reason to end. Nor is a request to reload files, which are watched in any case.
 void IgnoreSignals();
 
 // Tells systemd the state of the process, if systemd started it and waits for that (sd_notify(3)): "READY=1",

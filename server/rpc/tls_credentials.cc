@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "proto/shared/tls_names.h"
+
 namespace warpfold::server {
 
 // From then on the base class has the core's credentials, adds the port and releases them.
@@ -30,6 +32,7 @@ void TlsCredentials::Use(TlsKeys keys) {
 }
 
 grpc_server_credentials* TlsCredentials::Make(const TlsKeys& keys, TlsCredentials* self) {
+  RejectUnreadableNames();  // of clients
   const auto asks = keys.client_ca.has_value() ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                                                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE;
   return grpc_ssl_server_credentials_create_with_options(

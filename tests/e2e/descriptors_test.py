@@ -47,11 +47,11 @@ class Lingering:
                 self.socket.send(bytes(1 << 16))
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, _LINGERING_S))
 
-    def give_away(self, connection: socket.socket, message: bytes) -> bool:
+    def give_away(self, connection: socket.socket, message: bytes, flags: int = 0) -> bool:
         """Sends the descriptor, which is then the last except for this process's; whether it could be
         sent."""
         try:
-            socket.send_fds(connection, [message], [self.socket.fileno()])
+            socket.send_fds(connection, [message], [self.socket.fileno()], flags)
             sent = True
         except OSError:
             sent = False
@@ -164,6 +164,20 @@ class DescriptorsTest(TestCase):
                 with contextlib.suppress(ConnectionError):
                     while connection.recv(65536):
                         pass
+            self.assert_unharmed(server)
+
+    def test_some_that_come_with_a_byte_out_of_band(self):
+        """Which a look at the socket's bytes would pass over."""
+        self.old_kernel()
+        with self.serve() as server:
+            for _ in range(_TRIES):
+                connection = self.connect()
+                connection.sendall(floods.BEGINNING)
+                connection.recv(65536)
+                connection.sendall(floods.ACKNOWLEDGEMENT)
+                if not self.lingering().give_away(connection, b"x", socket.MSG_OOB):
+                    self.skipTest("the kernel has no such bytes on Unix sockets")
+            server.await_log("it sends descriptors")
             self.assert_unharmed(server)
 
     def test_some_that_lie_unread_when_the_connection_is_cut(self):

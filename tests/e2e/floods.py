@@ -135,6 +135,19 @@ def empty_data() -> Iterator[bytes]:
     yield from itertools.repeat(frame(_DATA, 0, 1) * 1000)
 
 
+def ends() -> Iterator[bytes]:
+    """A call that ends over and over. Ends use up no window, and gRPC reads on for as long as they come: four
+    such connections stopped a server of two shards."""
+    yield ACKNOWLEDGEMENT + whole_call(1, "/grpc.health.v1.Health/Check")
+    yield from itertools.repeat(frame(_DATA, _END_STREAM, 1) * 1000)
+
+
+def trailers() -> Iterator[bytes]:
+    """The same with trailers."""
+    yield ACKNOWLEDGEMENT + whole_call(1, "/grpc.health.v1.Health/Check")
+    yield from itertools.repeat(frame(_HEADERS, _END_HEADERS | _END_STREAM, 1, b"\x82") * 1000)
+
+
 def tiny_data() -> Iterator[bytes]:
     """A message of 4 MiB, byte by byte: each costs the server 44 bytes."""
     yield frame(_HEADERS, _END_HEADERS, 1, _HEADER_BLOCK)
@@ -152,7 +165,7 @@ def pings() -> Iterator[bytes]:
     yield from itertools.repeat(frame(_PING, 0, 0, bytes(8)) * 1000)
 
 
-FLOODS = (resets, continuations, long_string, empty_data, tiny_data, settings, pings)
+FLOODS = (resets, continuations, long_string, empty_data, ends, trailers, tiny_data, settings, pings)
 
 
 class Flood:

@@ -49,6 +49,8 @@ class FloodsTest(TestCase):
                       floods.continuations: "headers without an end",
                       floods.long_string: "headers without an end",
                       floods.empty_data: "frames that carry nothing",
+                      floods.ends: "frames that carry nothing",
+                      floods.trailers: "frames that carry nothing",
                       floods.tiny_data: "its data in frames of a few bytes",
                       floods.settings: "frames that carry nothing",
                       floods.pings: "frames that carry nothing"}

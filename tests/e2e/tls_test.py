@@ -21,6 +21,7 @@ from http_pages import metric
 from keys import allow_all, expired, make_keys
 
 _TIMEOUT_S = 60
+_ODD_ADDRESS = "DER:30:0a:87:08:01:02:03:04:05:06:07:08"  # an alternative name: an IP address of 8 bytes
 _PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + b"are you?"  # an HTTP/2 frame and the response to it
 _PONG = bytes([0, 0, 8, 6, 1, 0, 0, 0, 0]) + b"are you?"
 
@@ -252,6 +253,43 @@ class TlsTest(TestCase):
             server.await_log("a new certificate is in use")
             self.assertEqual(self.in_use(server), 1)
             self.assertEqual(self.health(server, "--tls_ca", old), 0)
+
+    def test_names_that_grpc_cannot_read(self):
+        """It would end the process, the server's or the client's."""
+        odd_cert, odd_key = make_keys(str(self.folder), "odd", names=_ODD_ADDRESS)
+        authorities = self.file("authorities", b"".join(
+            pathlib.Path(path).read_bytes() for path in (odd_cert, self.client[0])))
+        both = (f"--tls_client_ca={authorities}", allow_all(str(self.folder)))
+        with Server(*self.flags, *both) as server:
+            for _ in range(3):
+                self.assertFalse(first_bytes(server.address, self.cert, (odd_cert, odd_key)))
+            self.assertTrue(first_bytes(server.address, self.cert, self.client))
+            shutil.copy(odd_cert, self.cert)
+            shutil.copy(odd_key, self.key)
+            server.await_log("new keys are refused, the old ones stay in use: --tls_cert: the certificate "
+                             "has a name that gRPC cannot read")
+            self.assertEqual(server.stop(), 0)
+        done = run_server(*self.flags)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--tls_cert: the certificate has a name that gRPC cannot read", done.stderr)
+
+    def test_a_server_with_names_that_grpc_cannot_read(self):
+        odd_cert, odd_key = make_keys(str(self.folder), "odd", names=_ODD_ADDRESS)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(odd_cert, odd_key)
+        context.set_alpn_protocols(["h2"])
+        with socket.create_server(("127.0.0.1", 0)) as listener, \
+                subprocess.Popen([os.environ["WARPFOLD_CLI"], "health", "--timeout=5", "--tls_ca", odd_cert,
+                                  "--target", "localhost:%d" % listener.getsockname()[1]],
+                                 stderr=subprocess.PIPE) as client:
+            listener.settimeout(_TIMEOUT_S)
+            connection, _ = listener.accept()
+            connection.settimeout(_TIMEOUT_S)
+            with self.assertRaises((ssl.SSLError, ConnectionError)):
+                context.wrap_socket(connection, server_side=True).recv(1)
+            listener.close()
+            client.communicate(timeout=_TIMEOUT_S)
+            self.assertEqual(client.returncode, 1)
 
     def test_a_file_that_is_shortened_while_it_is_sent(self):
         keys = (("plaintext", [], []), ("TLS", self.flags, ["--tls_ca", self.cert]))

@@ -50,6 +50,12 @@ std::string Call(char stream, std::size_t fields, int type = kHeaders) {
   return OfStream(stream, Frame(type, fields)).substr(0, 9) + std::string(fields, '\x82');
 }
 
+// The frame, on a stream of any number.
+std::string OfLaterStream(std::uint32_t stream, std::string frame) {
+  for (int byte = 0; byte < 4; ++byte) frame[8 - byte] = static_cast<char>(stream >> 8 * byte & 255);
+  return frame;
+}
+
 class FrameWatchTest : public testing::Test {
  protected:
   FrameWatchTest() { Reconnect(); }
@@ -71,19 +77,31 @@ class FrameWatchTest : public testing::Test {
     while (passed < most && Pass(frame)) ++passed;
     return passed;
   }
+  // Headers that begin a call.
+  std::string NewCall(std::size_t length, int flags = 0) {
+    return OfLaterStream(stream_ += 2, Frame(kHeaders, length, flags));
+  }
+  // How many calls pass that begin so and go on with these frames.
+  int CountCalls(std::size_t header_bytes, const std::string& frames, int most) {
+    int passed = 0;
+    while (passed < most && Pass(NewCall(header_bytes) + frames)) ++passed;
+    return passed;
+  }
 
   std::optional<FrameWatch> watch_;
+  std::uint32_t stream_ = 1;
   FrameWatch::Time now_ = FrameWatch::Time() + 1h;
 };
 
 TEST_F(FrameWatchTest, ServesCallsOfAnySize) {
   for (int call = 0; call < 20'000; ++call) {
-    ASSERT_TRUE(Pass(Frame(kHeaders, 200) + Frame(kData, 100) + Frame(kData, 0, kEndStream)));
+    ASSERT_TRUE(Pass(NewCall(200) + Frame(kData, 100) + Frame(kData, 0, kEndStream)));
     ASSERT_TRUE(Pass(Frame(kPing, 8) + Frame(kWindowUpdate, 4) + Frame(kWindowUpdate, 4)));
   }
-  ASSERT_TRUE(Pass(Frame(kHeaders, 200)));
+  ASSERT_TRUE(Pass(NewCall(200)));
   for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(Pass(Frame(kData, 16'384) + Frame(kPing, 8)));
-  // Ends of streams, and frames whose length needs each of its three bytes.
+  // Many calls that are open at once and then end, and frames whose length needs each of its three bytes.
+  for (int i = 0; i < 5000; ++i) ASSERT_TRUE(Pass(NewCall(200)));
   for (int i = 0; i < 5000; ++i) ASSERT_TRUE(Pass(Frame(kData, 0, kEndStream)));
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(Pass(Frame(kData, 0x010203)));
   EXPECT_EQ(Count(Frame(kPing, 8), 2000), 1004) << "and the next head is found";
@@ -173,11 +191,11 @@ TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMaySendShortHeaders) {
 
 TEST_F(FrameWatchTest, CallsMayBeTakenBack) {
   for (int second = 0; second < 100; ++second) {
-    ASSERT_EQ(Count(Frame(kHeaders, 100) + Frame(kReset, 4), 500), 500);
+    ASSERT_EQ(CountCalls(100, Frame(kReset, 4), 500), 500);
     now_ += 1s;
   }
   now_ += 1h;
-  EXPECT_EQ(Count(Frame(kHeaders, 100) + Frame(kReset, 4), 2000), 1000);
+  EXPECT_EQ(CountCalls(100, Frame(kReset, 4), 2000), 1000);
 }
 
 TEST_F(FrameWatchTest, FramesThatCarryNothingAreFew) {
@@ -189,15 +207,40 @@ TEST_F(FrameWatchTest, FramesThatCarryNothingAreFew) {
   }
 }
 
+// gRPC reads on for as long as they come, without a window that would hold them back.
+TEST_F(FrameWatchTest, ACallEndsOnce) {
+  const std::string last_data = Frame(kData, 0, kEndStream);
+  const std::string trailers = Frame(kHeaders, 1, kEndStream);
+  for (const std::string& end : {last_data, Frame(kData, 1, kEndStream), trailers}) {
+    // Its end, and those that the call's frames have made free, of which the acknowledgement was one unless
+    // the end has made others free.
+    const int free = end == trailers ? 3 : 4;
+    Reconnect();
+    EXPECT_EQ(Count(end, 2000), 1 + free + 1000);
+    Reconnect();
+    // A call whose headers are its end has no other.
+    ASSERT_TRUE(Pass(end + NewCall(1, kEndStream)));
+    EXPECT_EQ(Count(end, 2000), 4 + 1000);
+    Reconnect();
+    ASSERT_TRUE(Pass(end + NewCall(1)));
+    EXPECT_EQ(Count(end, 2000), 1 + 4 + 1000);
+    Reconnect();
+    EXPECT_EQ(Count(end + Frame(kSettings, 0) + Frame(kSettings, 0), 2000), (1 + free + 1000) / 3)
+        << "ends that nobody waits for make nothing free";
+  }
+  Reconnect();
+  for (int call = 0; call < 5000; ++call) ASSERT_TRUE(Pass(NewCall(1) + Frame(kData, 9) + trailers));
+}
+
 TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMayBeginFewCalls) {
   Reconnect(/*acknowledges=*/false);
   // The client's own settings do not count as an acknowledgement.
   EXPECT_TRUE(Pass(Frame(kSettings, 6)));
-  EXPECT_EQ(Count(Frame(kHeaders, 100), 2000), 100);
+  EXPECT_EQ(CountCalls(100, "", 2000), 100);
   Reconnect(/*acknowledges=*/false);
-  EXPECT_EQ(Count(Frame(kHeaders, 100), 99), 99);
+  EXPECT_EQ(CountCalls(100, "", 99), 99);
   EXPECT_TRUE(Pass(Frame(kSettings, 0, kAck)));
-  EXPECT_EQ(Count(Frame(kHeaders, 100), 100'000), 100'000);
+  EXPECT_EQ(CountCalls(100, "", 100'000), 100'000);
 }
 
 // Otherwise a client that guesses what the server will say would be free of limits that gRPC does not know
@@ -284,7 +327,7 @@ TEST_F(FrameWatchTest, WhatGoesWithACallIsFree) {
     ASSERT_EQ(Count(Frame(kPing, 8), 4), 4);
   }
   for (int i = 0; i < 5000; ++i) {
-    ASSERT_TRUE(Pass(Frame(kHeaders, 1)));
+    ASSERT_TRUE(Pass(NewCall(1)));
     ASSERT_EQ(Count(Frame(kPing, 8), 4), 4);
   }
   EXPECT_TRUE(Pass(Frame(kData, 1)));

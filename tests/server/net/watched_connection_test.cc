@@ -127,6 +127,33 @@ TEST_F(WatchedConnectionTest, WhatIsWatchedIsCutForWhatItsClientSends) {
   EXPECT_EQ(Receive(socket_.get()), "ECONNRESET");
 }
 
+// A look at the bytes that lie there, which is for descriptors that come with them, passes over such a byte.
+TEST_F(WatchedConnectionTest, AByteOutOfBandIsReadWithTheOthers) {
+  WatchSocket(socket_.get());
+  if (send(other_end_.get(), "P", 1, MSG_OOB) != 1) GTEST_SKIP() << "the kernel has no such bytes here";
+  EXPECT_EQ(Receive(socket_.get()), "P");
+}
+
+TEST_F(WatchedConnectionTest, DescriptorsThatComeOutOfBandAreSeen) {
+  WatchSocket(socket_.get());
+  std::string bytes = "P";
+  iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  const int own = other_end_.get();
+  std::memcpy(CMSG_DATA(rights), &own, sizeof(own));
+  if (sendmsg(own, &message, MSG_OOB) != 1) GTEST_SKIP() << "the kernel has no such bytes here";
+  EXPECT_EQ(Receive(socket_.get()), "ECONNRESET");
+}
+
 // Another socket has the number at once, for example one of the page's clients, which are not watched.
 TEST_F(WatchedConnectionTest, WhatIsClosedIsNoLongerWatched) {
   const int number = socket_.get();

@@ -166,8 +166,8 @@ class Callers {
 // A call that arrives asks gRPC for the next one, but not from a queue that is about to be shut down: gRPC
 // would then end the process, or write to memory that is gone.
 TEST(RpcShardEndTest, AsksForNoMoreCallsAtTheEnd) {
-  KeepGrpcRunning();     // from one round to the next
-  LookUpCpuFrequency();  // several threads connect at once
+  ASSERT_TRUE(KeepGrpcRunning().ok());  // from one round to the next
+  LookUpCpuFrequency();                 // several threads connect at once
   for (int round = 0; round < 50; ++round) {
     FakeBackend backend;
     Service service(backend, Limits{}, absl::Now);
