@@ -163,11 +163,49 @@ def test_buffers_that_are_no_bytes_say_their_type(client, make):
 @pytest.mark.parametrize("make", [
     bytes, bytearray, lambda x: array.array("b", x), lambda x: array.array("B", x),
     lambda x: memoryview(x).cast("c"), lambda x: (ctypes.c_char * len(x))(*x),
-    lambda x: (ctypes.c_ubyte * len(x))(*x), lambda x: memoryview(x).cast("B", (2, 4))])
+    lambda x: (ctypes.c_ubyte * len(x))(*x)])
 def test_bytes_of_every_kind_are_elements_of_the_type_that_is_said(client, make):
     x = make(numpy.array([1.5, 2], "float32").tobytes())
     assert client.sum(x, dtype="float32") == 3.5
     assert client.max(x, dtype="float32") == 2
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool"])
+@pytest.mark.parametrize("kind", ["B", "b", "c"])
+def test_bytes_in_several_dimensions_keep_their_shape(client, kind, dtype):
+    x = memoryview(b"\0\1\1\0\1\1").cast(kind, (2, 3))
+    for axis in (0, 1, (0, 1)):
+        want = numpy.frombuffer(x, dtype).reshape(2, 3).sum(axis)
+        assert numpy.array_equal(client.sum(x, axis, dtype=dtype), want)
+    assert client.argmax(x, 1, dtype=dtype).tolist() == [1, 1]
+    with client.put(x, dtype=dtype) as kept:
+        assert kept.shape == (2, 3) and kept.sum(axis=1).tolist() == [2, 2]
+    if kind != "c":
+        with pytest.raises(ValueError, match="one dimension"):
+            client.reduce_segments(x, ["sum"], lengths=[6])
+    with pytest.raises(ValueError, match=r"one dimension, not of the shape \(2, 3\)"):
+        client.reduce_segments(x, ["sum"], lengths=[6], dtype=dtype)
+    matrices = memoryview(bytes(range(8))).cast(kind, (2, 2, 2))
+    assert client.reduce(matrices, ["sum"], matrix=True, dtype="uint8")["sum"].tolist() == [[4, 6], [8, 10]]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float32"])
+def test_bytes_that_are_none_have_the_sum_0(client, dtype):
+    for x in (b"", bytearray(), array.array("B"), (ctypes.c_ubyte * 0)(), memoryview(b"12")[:0]):
+        assert client.sum(x, dtype=dtype) == 0
+
+
+@pytest.mark.parametrize("dtype", ["int16", "bfloat16", "float32", "float64"])
+def test_wider_elements_have_no_shape_in_bytes_of_several_dimensions(client, dtype):
+    data = numpy.arange(16, dtype="uint8").tobytes()
+    x = memoryview(data).cast("B", (2, 8))
+    for call in (client.max, client.put, lambda x, **options: client.sum(x, 1, **options)):
+        for bad in (x, x[::-1], (ctypes.c_ubyte * 8 * 2)()):
+            with pytest.raises(ValueError, match=r"shape \(2, 8\) .*pass bytes\(.*cast\('B'\)"):
+                call(bad, dtype=dtype)
+    # What the message says:
+    want = client.max(data, dtype=dtype)
+    assert client.max(bytes(x), dtype=dtype) == client.max(x.cast("B"), dtype=dtype) == want
 
 
 def test_types_that_are_none_are_not_remembered(client):

@@ -377,10 +377,13 @@ def _of_raw(buffer: memoryview, dtype: str, home: Home | None = None) -> Element
     kind = numpy.dtype("uint16") if dtype == "bfloat16" else dtype_of(dtype)
     if buffer.nbytes % kind.itemsize:
         raise ValueError(f"{buffer.nbytes} bytes are no whole number of elements of {dtype}")
-    if buffer.c_contiguous or buffer.nbytes == 0:
+    if kind.itemsize == 1:
+        elements = _of_numpy(numpy.asarray(buffer).view(kind), home)  # in the buffer's own shape
+    elif buffer.ndim > 1:
+        raise ValueError(f"bytes of the shape {buffer.shape} do not say what shape elements of {dtype} have: "
+                         "pass bytes(...) of them, or memoryview(...).cast('B') without a copy")
+    elif buffer.c_contiguous or buffer.nbytes == 0:
         elements = _of_numpy(numpy.frombuffer(bytes(buffer) if buffer.nbytes == 0 else buffer, kind), home)
-    elif kind.itemsize == 1:
-        elements = _of_numpy(numpy.asarray(buffer).view(kind))
     else:
         raise ValueError(f"bytes with gaps, or in another order than in rows, are no elements of {dtype}: "
                          "pass bytes(...) of them")
