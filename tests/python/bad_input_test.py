@@ -16,7 +16,7 @@ import pytest
 
 import dlpack
 import warpfold
-from conftest import OnGpu
+from conftest import OnGpu, WithMask
 from dlpack import Foreign
 from warpfold import errors
 
@@ -33,6 +33,9 @@ def released():
     return view
 
 
+MASKED = WithMask.of([1.0, 2.0], numpy.array([True, False]))
+
+
 @pytest.mark.parametrize("array, words", [
     (numpy.array([None]), "object"), (numpy.array(["text"]), "<U4"), (numpy.array([b"text"]), "S4"),
     (numpy.array(["2026-01-01"], "M8[D]"), "int64"), (numpy.array([1], "m8[s]"), "int64"),
@@ -40,6 +43,7 @@ def released():
     (numpy.array([1j]), "array.real"), (numpy.zeros(2, [("a", "i4")]), "cannot be reduced"),
     (numpy.array([1], "longdouble"), "cannot be reduced"),
     (numpy.ma.array([1, 2], mask=[True, False]), "masked"),
+    (MASKED, "masked"), (iter([numpy.ones(2), MASKED]), "masked"),
     ({1: 2}, "dict"), ({1, 2}, "set"), ("x.npy", r"str .*files\.npy"), (pathlib.Path("x.npy"), r"files\.npy"),
     (None, "NoneType"), (range(3), r"numpy\.arange"), (3 + 4j, "real and imag"),
     (iter([{}]), "dict"), (iter([numpy.ones(2), numpy.ones(2, "int8")]), "int8 came after pieces of float64"),
@@ -161,9 +165,12 @@ def test_lists_with_masks(client):
     x = numpy.ma.array([1.0, 2.0], mask=[True, False])
     other = Interface("__array_interface__", numpy.ones(2), mask=numpy.array([True, False]))
     for bad in ([x, x], (x,), [numpy.ones(2), x], [[x, [3, 4]], [[5, 6], x]], [1, numpy.ma.masked],
-                [other, other], [numpy.ones(2).tolist(), other]):
+                [other, other], [numpy.ones(2).tolist(), other], [MASKED, MASKED], [[1.0, 2.0], MASKED]):
         with pytest.raises(TypeError, match="mask"):
             client.sum(bad)
+    for masked in (x, MASKED):  # what the message says
+        assert client.sum(numpy.asarray(masked)[~masked.mask]) == 2
+    assert client.sum(WithMask.of([1.0, 2.0], None)) == 3
     plain = Interface("__array_interface__", numpy.ones(2))
     assert client.sum([plain, plain]) == client.sum([numpy.ones(2), [1, 1]]) == 4
     assert client.sum([numpy.float32(1), 2, True, 1.5]) == 5.5

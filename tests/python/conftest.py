@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 
+import numpy
 import pytest
 
 import warpfold
@@ -81,6 +82,18 @@ class OnGpu:
     def get(self):
         OnGpu.largest = max(OnGpu.largest, self.array.size)
         return self.array.copy()
+
+
+class WithMask(numpy.ndarray):
+    """Like astropy's masked arrays, which are no numpy.ma.MaskedArray."""
+
+    mask = None
+
+    @classmethod
+    def of(cls, array, mask):
+        masked = numpy.asarray(array).view(cls)
+        masked.mask = mask
+        return masked
 
 
 @contextlib.contextmanager

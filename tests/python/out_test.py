@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import warpfold
 from axis_test import METHODS
-from conftest import OnGpu, Server
+from conftest import OnGpu, Server, WithMask
 from methods_test import INTEGERS, sample
 from warpfold import aio, errors
 
@@ -212,6 +212,7 @@ def test_what_is_no_output(client, method):
                              (3.0, TypeError, "not float"), ((client.empty(3),), TypeError, "not tuple"),
                              (numpy.float64(3), TypeError, "not float64"),
                              (numpy.ma.array([0.0] * 3), TypeError, "without a mask"),
+                             (WithMask.of([0.0] * 3, [False] * 3), TypeError, "without a mask"),
                              (read_only, ValueError, "read-only")):
         for axis in (1, None):
             with pytest.raises(kind, match=words):

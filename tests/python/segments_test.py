@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 import warpfold
-from conftest import OnGpu, Server
+from conftest import OnGpu, Server, WithMask
 from gpu_memory_test import SETTINGS, Connection, Driver
 from methods_test import FLOATS, INTEGERS, sample
 from warpfold import _native, aio, arrays, errors, gpu
@@ -240,6 +240,7 @@ class Masked:
     ({"lengths": numpy.ones(10, "m8[s]")}, TypeError, "lengths must be integers.* timedelta64"),
     ({"lengths": numpy.ones((5, 2), int)}, ValueError, r"one dimension, not the shape \(5, 2\)"),
     ({"lengths": numpy.ma.array([10])}, TypeError, "masked"),
+    ({"lengths": WithMask.of([3, 7], [True, False])}, TypeError, "masked"),
     ({"lengths": [3, numpy.ma.array(7, mask=True)]}, TypeError, "masked"),
     ({"lengths": Masked(numpy.array([3, 7]))}, TypeError, "has a mask"),
     ({"lengths": 5}, TypeError, r"not 5: .*reshape\(-1, length\) and axis=1"),

@@ -28,12 +28,21 @@ def most_dimensions() -> int:
     return getattr(numpy, "MAXDIMS", _NUMPY_2_DIMENSIONS)
 
 
-def refuse_masked(array: Any) -> None:
-    """TypeError for a NumPy masked array."""
+def has_mask(array: Any) -> bool:
+    """Whether it is a masked array: NumPy's, or a subclass of ndarray by another library, such as astropy."""
     import numpy
 
     if isinstance(array, numpy.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported: pass array.compressed(), or array.filled(value)")
+        return True
+    mask = getattr(array, "mask", None) if isinstance(array, numpy.ndarray) else None
+    return mask is not None and not callable(mask)  # a method is not a mask
+
+
+def refuse_masked(array: Any) -> None:
+    """TypeError for a masked array."""
+    if has_mask(array):
+        raise TypeError("masked arrays are not supported: pass numpy.asarray(array)[~array.mask], or "
+                        "array.filled(value)")
 
 
 def refuse_mask_of(array: Any, interface: Any) -> None:

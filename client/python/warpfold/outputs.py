@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from warpfold import _native, gpu
 from warpfold.columns import dtype_of_column
 from warpfold.element_types import dtype_of
+from warpfold.masks import has_mask
 from warpfold.results import check_fits
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def check_output(out: Any) -> None:
         return
     import numpy
 
-    if isinstance(out, numpy.ma.MaskedArray):
+    if has_mask(out):
         raise TypeError("out must be an array without a mask")
     if isinstance(out, numpy.ndarray):
         if not out.flags.writeable:
