@@ -117,6 +117,41 @@ def test_types_are_strict():
     run("-m", "mypy")
 
 
+_TYPED = """
+from collections.abc import Coroutine
+from typing import Any, assert_type
+
+import warpfold
+from warpfold.resident import AsyncResidentArray
+
+Values = Coroutine[Any, Any, Any]
+Results = Coroutine[Any, Any, warpfold.Result]
+
+
+def of_kept_arrays(kept: warpfold.ResidentArray) -> None:
+    assert_type(kept.reduce(["sum"]), warpfold.Result)
+    assert_type(kept[1:].reduce_segments(["sum"], lengths=[1]), warpfold.Result)
+    assert_type(kept.reshape(1, -1).sum(axis=1), Any)
+
+
+def of_kept_arrays_of_asyncio(kept: AsyncResidentArray) -> tuple[Values, Results]:
+    return assert_type(kept.sum(), Values), assert_type(kept[1:].reduce(["sum"]), Results)
+
+
+def of_modules(error: Exception) -> None:
+    assert isinstance(error, warpfold.errors.NotFoundError)
+    assert_type(error.fields, dict[str, str])
+"""
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_types_that_type_checkers_know(checker, tmp_path):
+    """pyright takes less for granted than mypy, but needs Node.js: it is asked where it is installed."""
+    pytest.importorskip(checker)
+    (tmp_path / "typed.py").write_text(_TYPED, encoding="utf-8")
+    run("-m", checker, tmp_path / "typed.py")
+
+
 def test_the_package_says_that_it_is_typed():
     folder = pathlib.Path(warpfold.__file__).parent
     assert (folder / "py.typed").exists() and (folder / "_native.pyi").exists()

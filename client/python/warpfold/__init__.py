@@ -15,6 +15,7 @@ Dask arrays over many machines, warpfold.errors has the exceptions.
 
 from typing import TYPE_CHECKING
 
+from warpfold import errors as errors
 from warpfold._native import operator_names
 from warpfold.client import Client, connect
 from warpfold.errors import WarpfoldError
