@@ -11,13 +11,16 @@ import pathlib
 import re
 import subprocess
 import sys
+import typing
 
+import numpy
 import pytest
 
 import warpfold
 from conftest import Server
-from warpfold import aio
+from warpfold import aio, memory
 from warpfold.calls import CallOptions, CommonOptions
+from warpfold.resident import AsyncResidentArray
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _SOURCE = _ROOT / "client/python"
@@ -150,6 +153,31 @@ def test_types_that_type_checkers_know(checker, tmp_path):
     pytest.importorskip(checker)
     (tmp_path / "typed.py").write_text(_TYPED, encoding="utf-8")
     run("-m", checker, tmp_path / "typed.py")
+
+
+def hinted():
+    """What is public and has annotations of its own."""
+    public = [getattr(warpfold, name) for name in warpfold.__all__] + [aio.AsyncClient, AsyncResidentArray]
+    for module in (aio, warpfold.files):
+        public += [member for name, member in vars(module).items() if not name.startswith("_")
+                   and inspect.isfunction(member) and member.__module__ == module.__name__]
+    for kind in filter(inspect.isclass, list(public)):
+        members = [member.fget if isinstance(member, property) else member
+                   for name, member in inspect.getmembers(kind) if not name.startswith("_")]
+        public += [member for member in members if inspect.isfunction(member)]
+    return [one for one in dict.fromkeys(public) if one.__module__.startswith("warpfold.")
+            and (inspect.isclass(one) or inspect.isfunction(one))]
+
+
+@pytest.mark.parametrize("what", hinted(), ids=lambda what: what.__qualname__)
+def test_annotations_can_be_evaluated(what):
+    """As typing.get_type_hints does for dataclasses, command lines and pages that are made of a package."""
+    assert "return" in typing.get_type_hints(what) or inspect.isclass(what)
+
+
+def test_annotations_name_types():
+    assert typing.get_type_hints(warpfold.Client.empty)["return"] == numpy.ndarray[typing.Any, typing.Any]
+    assert typing.get_type_hints(warpfold.Client)["_memory"] == memory.Memory | None
 
 
 def test_the_package_says_that_it_is_typed():

@@ -23,8 +23,9 @@ from warpfold import _native
 from warpfold.calls import CallOptions, Work, itself, too_late
 from warpfold.client import DEFAULT_TARGET, Client, allocating, asking_whether_it_serves, informing
 from warpfold.errors import CancelledError, WarpfoldError
+from warpfold.later import Later
 from warpfold.methods import Methods
-from warpfold.options import Path, check_one_target
+from warpfold.options import Path, Shape, check_one_target
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, AsyncResidentArray, asking, deleting, infos_of, listing, putting
 from warpfold.results import Result
@@ -33,8 +34,8 @@ from warpfold.threads import Job, Threads
 
 if TYPE_CHECKING:
     import numpy
-
-    from warpfold.memory import Shape
+else:
+    numpy = Later("numpy")
 
 A = TypeVar("A")
 T = TypeVar("T")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from warpfold import _native, forks, plain
 from warpfold.calls import CallOptions, Work, itself, settings_of
 from warpfold.docstrings import documented
+from warpfold.later import Later
 from warpfold.methods import Methods
-from warpfold.options import Path, check_one_target, file_path, targets_of, whole
+from warpfold.options import Path, Shape, check_one_target, file_path, targets_of, whole
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, ResidentArray, asking, infos_of, listing, putting
 from warpfold.results import Result
@@ -20,7 +21,9 @@ from warpfold.results import Result
 if TYPE_CHECKING:
     import numpy
 
-    from warpfold.memory import Memory, Shape
+    from warpfold.memory import Memory
+else:
+    numpy = Later("numpy")
 
 A = TypeVar("A")
 T = TypeVar("T")

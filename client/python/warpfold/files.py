@@ -23,12 +23,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 from warpfold.arrays import PIECE_BYTES
 from warpfold.element_types import dtype_of, type_named
+from warpfold.later import Later
 from warpfold.mapped import Mapping
 from warpfold.options import Path
 from warpfold.raw_bytes import BEGIN_BYTES, check_begin
 
 if TYPE_CHECKING:
     import numpy
+else:
+    numpy = Later("numpy")
 
 # How many bytes end an Arrow stream, in today's format and in that before Arrow 0.15. Messages have more.
 _END_MARK_BYTES = (8, 4)

@@ -10,7 +10,7 @@ import operator
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
 
 from warpfold import _native, gpu, options
@@ -45,7 +45,6 @@ _MOST_REFUSED = 1024
 _RESULT_BYTES = 8
 
 T = TypeVar("T")
-Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 class _Opened:
@@ -100,7 +99,7 @@ class Memory:
         self._holders.clear()
         del connection
 
-    def empty(self, shape: Shape, dtype: Any, settings: Settings, stop: Stop | None) \
+    def empty(self, shape: options.Shape, dtype: Any, settings: Settings, stop: Stop | None) \
             -> numpy.ndarray[Any, Any]:
         import numpy
 
@@ -298,7 +297,7 @@ class MemoryOfCall(NamedTuple):
         return self.memory.refer_to_gpu(array, place, self.settings, self.stop, for_results=True)
 
 
-def _lengths_of(shape: Shape) -> tuple[int, ...]:
+def _lengths_of(shape: options.Shape) -> tuple[int, ...]:
     if isinstance(shape, SupportsIndex):
         try:
             return (operator.index(shape),)

@@ -34,6 +34,7 @@ from warpfold.calls import (
 from warpfold.columns import changed, each, in_shape
 from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
+from warpfold.later import Later
 from warpfold.lengths import check_one_is_given, cut_by
 from warpfold.matrices import check_kept_as, matrix_of, pair_of, same_of_all
 from warpfold.options import flag, number, operators_of
@@ -43,7 +44,9 @@ from warpfold.segments import run_segments
 from warpfold.stops import Stop
 
 if TYPE_CHECKING:
-    from warpfold.memory import Memory
+    from warpfold import memory
+else:
+    memory = Later("warpfold.memory")
 
 V = TypeVar("V")  # a value, or an awaitable of one
 R = TypeVar("R")  # a Result, or an awaitable of one
@@ -59,7 +62,7 @@ class Methods(Generic[V, R]):
     it takes, returns and raises.
     """
 
-    _memory: Memory | None = None
+    _memory: memory.Memory | None = None
 
     def reduce(self, array: Any, operators: Sequence[str], axis: Axis = None, *, keepdims: bool = False,
                matrix: bool = False, nan: NanPolicy = "propagate", overflow: OverflowPolicy | None = None,

@@ -8,7 +8,7 @@ import functools
 import operator
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from warpfold import _native
 from warpfold.errors import UnimplementedError
@@ -19,6 +19,7 @@ _METHODS = {"prod": "'product'", "var": "'variance'", "std": "'stddev'",
 
 
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+Shape = SupportsIndex | Sequence[SupportsIndex]
 
 # NumPy's kinds of types whose values are not numbers.
 _NO_NUMBERS = frozenset("bcSUMm")

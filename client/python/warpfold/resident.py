@@ -27,6 +27,7 @@ from warpfold.calls import Work, check_one_stream, elements_for, progress_of, se
 from warpfold.docstrings import of_kept_array
 from warpfold.element_types import dtype_of, element_bytes
 from warpfold.errors import NotFoundError
+from warpfold.later import Later
 from warpfold.matrices import matrix_of
 from warpfold.methods import Methods, R, V
 from warpfold.options import flag, number, text
@@ -36,6 +37,8 @@ from warpfold.stops import Stop
 
 if TYPE_CHECKING:
     import numpy
+else:
+    numpy = Later("numpy")
 
 P = ParamSpec("P")
 T = TypeVar("T")
