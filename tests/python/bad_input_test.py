@@ -231,6 +231,10 @@ def test_other_libraries_remedies(client):
     with pytest.raises(TypeError, match=r"numpy\.asarray"):
         client.sum(Column())
 
+    sparse = type("csr_array", (), {"__module__": "scipy.sparse._csr", "__iter__": iter})
+    with pytest.raises(TypeError, match=r"csr_array .*toarray\(\), or its data"):
+        client.sum(sparse())
+
     async def pieces():
         yield numpy.ones(3)
 

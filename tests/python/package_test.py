@@ -292,5 +292,8 @@ def test_docstrings_of_methods_that_take_less_than_others():
     text = inspect.getdoc(warpfold.Client.put)
     assert re.search(r"^array: .*host's memory", text, re.MULTILINE), text
     assert "a kept array (docs" not in text, text
+    for method in (warpfold.Client.put, warpfold.Client.partial, warpfold.Client.reduce_segments):
+        said = re.search(r"^dtype:.*(?:\n +.*)*", inspect.getdoc(method), re.MULTILINE).group()
+        assert "bytes" in said and "file" not in said and "iterator" not in said, said
     assert "warpfold.errors" not in inspect.getdoc(warpfold.Client.close)
     assert "Unavailable" not in inspect.getdoc(warpfold.Client.close)

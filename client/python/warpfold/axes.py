@@ -75,7 +75,9 @@ def _axes_named(names: tuple[str, ...], dimensions: int, axis: Axes) -> tuple[in
 
 
 def _axis_named(axis: SupportsIndex) -> int:
-    if isinstance(axis, bool):
+    import numpy
+
+    if isinstance(axis, (bool, numpy.bool_)):
         raise TypeError("an axis is an integer, not a bool")
     return operator.index(axis)
 

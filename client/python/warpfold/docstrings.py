@@ -38,6 +38,10 @@ _ARGUMENTS = {
     "dtype": "the element type of bytes, of a file, or of an iterator of bytes, as \"float32\". Other "
              "arrays carry their type, as do buffers except those of formats B, b and c.",
     "timeout": "seconds for the whole call; then TimeoutError. None: 3700. math.inf: no limit."}
+# These take neither a file nor an iterator.
+_OF_ARRAYS_ALONE = frozenset({"reduce_segments", "put", "partial"})
+_DTYPE_OF_BYTES = ("the element type of bytes, as \"float32\". Other arrays carry their type, as do buffers "
+                   "except those of formats B, b and c.")
 _OPTIONS = ("timeout (seconds), streams, checksum, request_id, traceparent, tracestate and progress: see "
             "warpfold.calls.CommonOptions.")
 _ERRORS = ("Raises TypeError for what cannot be sent as it is and for an argument of another type, "
@@ -77,7 +81,8 @@ def _completed(method: Callable[..., Any], own: str) -> str:
             arguments.append(_item(name, _ARGUMENTS[name]))
     if "options" in parameters:
         if "dtype" not in parameters and "array" in parameters:
-            arguments.append(_item("dtype", _ARGUMENTS["dtype"]))
+            alone = method.__name__ in _OF_ARRAYS_ALONE
+            arguments.append(_item("dtype", _DTYPE_OF_BYTES if alone else _ARGUMENTS["dtype"]))
         arguments.append(_item("options", _OPTIONS))
     if arguments:
         parts.append("\n".join(arguments))

@@ -97,6 +97,8 @@ def remedy_of(array: Any) -> str:
         return "pass numpy.arange(...)" if isinstance(array, range) else "pass its real and imag"
     if type(array).__module__.startswith("dask.array"):
         return "pass it to warpfold.dask.reduce"
+    if type(array).__module__.startswith("scipy.sparse"):
+        return "pass its toarray(), or its data, which lacks the zeros that are not stored"
     if hasattr(array, "iterchunks"):  # PyArrow's ChunkedArray
         return "pass (chunk.to_numpy(zero_copy_only=False) for chunk in array.iterchunks())"
     if hasattr(array, "__aiter__"):
