@@ -115,10 +115,11 @@ def test_an_operator_without_a_value_at_one_position(client):
 
 
 def test_operators_without_a_value_where_nothing_is(client):
-    """There is no segment for which the server could report this."""
-    result = client.reduce(numpy.empty((0, 0)), ["sum", "min", "mean", "describe"], 0)
+    """There is no segment for which the server could report this. docs/python.md names these operators."""
+    without = ["min", "max", "minmax", "argmin", "argmax", "first", "last", "describe"]
+    result = client.reduce(numpy.empty((0, 0)), ["sum", "mean", *without], 0)
     assert result["sum"].shape == result["mean"].shape == (0,)
-    for name in ("min", "describe"):
+    for name in without:
         with pytest.raises(errors.InvalidArgumentError, match=rf"EMPTY_ARRAY.*{name} of no elements"):
             result[name]
     with warpfold.connect("127.0.0.1:1") as nowhere, \
