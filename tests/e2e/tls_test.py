@@ -278,9 +278,10 @@ class TlsTest(TestCase):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(odd_cert, odd_key)
         context.set_alpn_protocols(["h2"])
+        command = [os.environ["WARPFOLD_CLI"], "reduce", "--iota=10", "--op=sum", "--timeout=5", "--tls_ca",
+                   odd_cert, "--target"]
         with socket.create_server(("127.0.0.1", 0)) as listener, \
-                subprocess.Popen([os.environ["WARPFOLD_CLI"], "health", "--timeout=5", "--tls_ca", odd_cert,
-                                  "--target", "localhost:%d" % listener.getsockname()[1]],
+                subprocess.Popen([*command, f"127.0.0.1:{listener.getsockname()[1]}"], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE) as client:
             listener.settimeout(_TIMEOUT_S)
             connection, _ = listener.accept()
