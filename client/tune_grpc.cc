@@ -13,31 +13,33 @@
 namespace warpfold {
 namespace {
 
-// Whether gRPC runs now.
-bool Tune() {
+absl::Status Tune() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // gRPC reads the variable when it starts. It is removed again, so that programs that this one starts later
   // have gRPC's default.
-  if (IsPollStrategyChosen()) return KeepGrpcRunning().ok();
+  if (IsPollStrategyChosen()) return KeepGrpcRunning();
   const char* const value = std::getenv(kPollStrategyVariable);
   const std::optional<std::string> before = value == nullptr ? std::nullopt : std::optional(value);
   setenv(kPollStrategyVariable, "poll", /*overwrite=*/1);
-  const bool runs = KeepGrpcRunning().ok();
+  absl::Status status = KeepGrpcRunning();
   if (before.has_value()) {
     setenv(kPollStrategyVariable, before->c_str(), /*overwrite=*/1);
   } else {
     unsetenv(kPollStrategyVariable);
   }
-  return runs;
+  return status;
 }
 
 }  // namespace
 
-void TuneGrpc() {
+absl::Status TuneGrpc() {
   static absl::Mutex mutex;
   static bool done = false;
   absl::MutexLock lock(&mutex);
-  if (!done) done = Tune();
+  if (done) return absl::OkStatus();
+  absl::Status status = Tune();
+  done = status.ok();
+  return status;
 }
 
 }  // namespace warpfold

@@ -5,6 +5,8 @@
 // has to choose them.
 #pragma once
 
+#include "absl/status/status.h"
+
 namespace warpfold {
 
 // Starts gRPC with settings under which connections do not wait for one another: on 16 cores 64 callers of
@@ -21,7 +23,8 @@ namespace warpfold {
 //
 // Call it at the start of main: before anything uses gRPC, since otherwise the strategy stays what it is, and
 // before there are other threads, since the environment is changed for a moment. Calls after the first do
-// nothing, unless the process had no file descriptor left with which gRPC could start.
-void TuneGrpc();
+// nothing. RESOURCE_EXHAUSTED if the process has too few file descriptors left, with which gRPC cannot start:
+// then nothing is done, and the next call tries again.
+absl::Status TuneGrpc();
 
 }  // namespace warpfold

@@ -37,9 +37,10 @@ int Perform(int argc, const char* const* argv) {
   const auto line = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&line)) return *exit_code;
   const CommandLine& command_line = std::get<CommandLine>(line);
-  RejectUnreadableNames();  // of servers
+  RejectUnreadableNames();  // servers may have such names
   // A sink is a server, which chooses its own settings.
-  if (!std::holds_alternative<BenchSinkFlags>(command_line.command)) TuneGrpc();
+  // A client without gRPC says itself that it lacks descriptors.
+  if (!std::holds_alternative<BenchSinkFlags>(command_line.command)) TuneGrpc().IgnoreError();
   const absl::StatusOr<Server> server = FindServer(command_line.server);
   if (!server.ok()) {
     const DeadlineGuard guard(SteadyNow(), kExitUsage);

@@ -6,10 +6,12 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "client/connections/channel_keeper.h"
 #include "client/connections/target_names.h"
 #include "proto/metadata.h"
@@ -21,6 +23,9 @@ namespace {
 
 // gRPC's wait for a connection cannot be interrupted.
 constexpr absl::Duration kStopCheckedEvery = absl::Milliseconds(10);
+// How late the end of such a wait may come. It is an event of gRPC's timers, which are a thread that a
+// process may not get.
+constexpr absl::Duration kLatestEvent = absl::Seconds(1);
 
 // Despite gRPC's name for it this is how long connecting may take, which includes TLS and the server's first
 // frame. Calls wait for it, and with gRPC's default of 20 s, if a host does not respond, they end with their
@@ -136,12 +141,18 @@ bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
 
 // gRPC's WaitForStateChange does not take the event if it cannot wait, and aborts when the event comes later.
 void Connection::AwaitChange(grpc_connectivity_state state, absl::Time until) const {
+  static std::atomic<bool> has_timers = true;
+  if (!has_timers) return absl::SleepFor(until - SteadyNow());
   std::unique_ptr<grpc::CompletionQueue> queue = queues_->Take();
   channel_->NotifyOnStateChange(state, ToSystemTime(until), queue.get(), /*tag=*/nullptr);
   void* tag = nullptr;
   bool ok = false;
-  while (AwaitEvent(*queue, &tag, &ok, absl::InfiniteFuture()) != Waited::kEvent) continue;
-  queues_->GiveBack(std::move(queue));
+  const absl::Time latest = until + kLatestEvent;
+  while (SteadyNow() < latest) {
+    if (AwaitEvent(*queue, &tag, &ok, latest) == Waited::kEvent) return queues_->GiveBack(std::move(queue));
+  }
+  has_timers = false;
+  static_cast<void>(queue.release());  // the event may still come
 }
 
 CallScope::CallScope(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,

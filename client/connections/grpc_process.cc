@@ -8,13 +8,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -41,17 +39,25 @@ void WaitBesideAnotherThread() {
   other.join();
 }
 
+// Whether the system gives this process so many at once.
+bool HasDescriptors(int count) {
+  std::vector<int> given;
+  while (static_cast<int>(given.size()) < count) {
+    const int descriptor = eventfd(0, EFD_CLOEXEC);
+    if (descriptor < 0) break;
+    given.push_back(descriptor);
+  }
+  for (const int descriptor : given) close(descriptor);
+  return static_cast<int>(given.size()) == count;
+}
+
 }  // namespace
 
 absl::Status KeepGrpcRunning() {
   static std::atomic<bool> runs = false;
-  if (!runs) {
-    const int probe = eventfd(0, EFD_CLOEXEC);
-    if (probe < 0) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "gRPC cannot start: this process has no file descriptor left (", strerror(errno), ")"));
-    }
-    close(probe);
+  if (!runs && !HasDescriptors(kGrpcDescriptors)) {
+    return absl::ResourceExhaustedError(
+        "gRPC cannot start: this process has no file descriptor left, or too few");
   }
   // A channel that is never used and never given back: it keeps everything that the other ones share. The
   // pointer stays in the program so that leak checkers see it.

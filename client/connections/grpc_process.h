@@ -9,8 +9,9 @@
 namespace warpfold {
 
 // Starts gRPC, if this process has not. No destructor of ours, nor the end of the process, then waits for
-// gRPC's threads. docs/adr/0011 says why they otherwise would. RESOURCE_EXHAUSTED if the process has no
-// descriptor left: gRPC would end the process. The next call tries again.
+// gRPC's threads. docs/adr/0011 says why they otherwise would. RESOURCE_EXHAUSTED if the process has fewer
+// than kGrpcDescriptors left: gRPC would end the process. The next call tries again.
+inline constexpr int kGrpcDescriptors = 4;
 absl::Status KeepGrpcRunning();
 
 // For a process that makes several connections at once. gRPC asks for connect()'s errno only after it has

@@ -51,7 +51,7 @@ cudaError_t ResidentBlocks(int threads, int* blocks) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kKernel, threads, 0);
 }
 
-// Tells the compiler that this is so.
+// The compiler may take for granted that this holds.
 __device__ __forceinline__ void Assume(bool holds) { __builtin_assume(holds); }
 
 }  // namespace warpfold::kernels::cuda

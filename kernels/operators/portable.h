@@ -67,7 +67,7 @@ WARPFOLD_FN double FusedMultiplyAdd(double a, double b, double c) {
 #endif
 }
 
-// The smaller number. Given a comparison, nvcc compares what the numbers were computed from, in more
+// Returns the smaller number. Given a comparison, nvcc compares what the numbers were computed from, in more
 // instructions.
 template <class Word>
 WARPFOLD_FN Word Smaller(Word a, Word b) {
@@ -81,7 +81,7 @@ WARPFOLD_FN Word Smaller(Word a, Word b) {
   return a < b ? a : b;
 }
 
-// x, or if it is greater than `bound`, x - y. nvcc would select y or 0 first.
+// Returns x - y if x is greater than `bound`, and otherwise x. nvcc would select y or 0 first.
 template <class Word>
 WARPFOLD_FN Word SubtractIfGreater(Word x, Word bound, Word y) {
 #if defined(__CUDA_ARCH__)

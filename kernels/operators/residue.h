@@ -33,7 +33,7 @@ struct SumOfProducts {
       asm("mad.lo.cc.u32 %0, %3, %4, %0;\n\t"
           "madc.hi.cc.u32 %1, %3, %4, %1;\n\t"
           "addc.u32 %2, %2, 0;"
-          : "+r"(low_word), "+r"(high_word), "+r"(carry)
+          : "+&r"(low_word), "+&r"(high_word), "+&r"(carry)
           : "r"(a), "r"(b));
       low = DoubleWord<Word>{high_word} << 32 | low_word;
     } else {
@@ -43,7 +43,7 @@ struct SumOfProducts {
       asm("add.cc.u64 %0, %0, %3;\n\t"
           "addc.cc.u64 %1, %1, %4;\n\t"
           "addc.u64 %2, %2, 0;"
-          : "+l"(low_word), "+l"(high_word), "+l"(carry)
+          : "+&l"(low_word), "+&l"(high_word), "+&l"(carry)
           : "l"(static_cast<std::uint64_t>(product)), "l"(static_cast<std::uint64_t>(product >> 64)));
       low = DoubleWord<Word>{high_word} << 64 | low_word;
     }
@@ -117,8 +117,8 @@ class Congruences {
   //
   // The value of the carry is added to the rest, from which M 2^bits has been subtracted if it fits. That
   // does not overflow: if M <= 2^bits - 64, there is room for 64 Words times 2^bits; if it is greater, carry_
-  // is the square of 63 or less. If a sum of two products has a carry, the rest is less by 2^(bits + 1) than
-  // what would overflow, so that there is room for carry_ without a subtraction.
+  // is the square of 63 or less. If a sum of two products has a carry, the rest is at most 2^(2 bits) -
+  // 2^(bits + 2) + 2, so that there is room for carry_ without a subtraction.
   template <Word kMostTerms = kMaxTerms>
   WARPFOLD_FN Word Of(const SumOfProducts<Word>& sum) const {
     static_assert(kMostTerms <= kMaxTerms);

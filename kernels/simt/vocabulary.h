@@ -178,7 +178,7 @@ cudaError_t ResidentBlocks(int, int* blocks) {
   return cudaSuccess;
 }
 
-// Tells the compiler that this is so.
+// The compiler may take for granted that this holds.
 inline void Assume(bool holds) {
   if (!holds) __builtin_unreachable();
 }

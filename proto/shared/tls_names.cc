@@ -57,6 +57,7 @@ void OnNewContext(void* context, void* /*data*/, CRYPTO_EX_DATA* /*all*/, int /*
 }  // namespace
 
 bool HasReadableNames(const X509& certificate) {
+  ERR_set_mark();
   using Names = std::unique_ptr<GENERAL_NAMES, decltype(&GENERAL_NAMES_free)>;
   const Names names(
       static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)),
@@ -65,7 +66,7 @@ bool HasReadableNames(const X509& certificate) {
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     are_readable = are_readable && IsReadable(*sk_GENERAL_NAME_value(names.get(), i));
   }
-  ERR_clear_error();
+  ERR_pop_to_mark();  // what they have left, and no earlier error of the caller's
   return are_readable;
 }
 

@@ -15,9 +15,9 @@ namespace warpfold {
 bool HasReadableNames(const X509& certificate);
 
 // From now on, every handshake of this process fails if the peer's own certificate has names that cannot be
-// read. To be called before gRPC makes its first connection. It replaces, in OpenSSL's contexts that are made
-// later, the function that verifies a chain (SSL_CTX_set_cert_verify_callback), so it is for programs, and
-// not for libraries. From any thread.
+// read. Call it before gRPC makes its first connection, on any thread. It replaces, in OpenSSL's contexts
+// that are made later, the function that verifies a chain (SSL_CTX_set_cert_verify_callback), so it is for
+// programs, and not for libraries.
 void RejectUnreadableNames();
 
 }  // namespace warpfold

@@ -146,13 +146,13 @@ absl::Status CheckAuthorities(const std::string& pem) { return ReadCertificates(
 absl::Status CheckCertificates(const std::string& pem) {
   const auto chain = ReadCertificates(pem);
   if (!chain.ok()) return chain.status();
-  const Context context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
-  if (context == nullptr) return absl::ResourceExhaustedError("no memory for TLS");
   if (!HasReadableNames(*chain->front())) {
     return absl::InvalidArgumentError(
         "the certificate has a name that gRPC cannot read: a common name that is not text, or an IP address "
         "of another length than 4 or 16 bytes");
   }
+  const Context context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  if (context == nullptr) return absl::ResourceExhaustedError("no memory for TLS");
   bool is_taken = SSL_CTX_use_certificate(context.get(), chain->front().get()) == 1;
   for (std::size_t i = 1; is_taken && i < chain->size(); ++i) {
     is_taken = SSL_CTX_add1_chain_cert(context.get(), (*chain)[i].get()) == 1;

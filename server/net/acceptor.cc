@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,9 +26,10 @@ namespace {
 constexpr auto kAcceptPause = std::chrono::milliseconds(10);
 constexpr auto kPollInterval = std::chrono::seconds(1);
 
-// Errors of accept(2) that say that a connection broke, or that the network has one that belongs to it.
-// Others, like a lack of memory or a rule of a security module, may remain.
-bool BrokeBeforeAccept(int error) {
+// Whether accept4 may be tried again at once: it was interrupted, or a connection has broken before it was
+// accepted, for which accept(2) also names errors of the network. Other errors, like a lack of memory or a
+// rule of a security module, may come again for the same connection.
+bool MayTryAgainAtOnce(int error) {
   switch (error) {
     case ECONNABORTED:
     case EINTR:
@@ -57,9 +57,7 @@ Acceptor::Acceptor(std::vector<Listener> listeners, std::size_t max_connections,
       hand_over_(std::move(hand_over)),
       connections_(max_connections, (max_connections + 1) / 2),
       stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      reserve_(OpenReserve()) {
-  if (stop_event_ < 0) throw std::system_error(errno, std::system_category(), "eventfd");
-}
+      reserve_(OpenReserve()) {}
 
 Acceptor::~Acceptor() {
   Stop();
@@ -73,6 +71,7 @@ void Acceptor::Start() {
 
 void Acceptor::Stop() {
   const std::uint64_t one = 1;
+  stops_ = true;  // without an event, the thread sees this within kPollInterval
   if (thread_.joinable()) {
     while (write(stop_event_, &one, sizeof(one)) < 0 && errno == EINTR) continue;
     thread_.join();
@@ -99,13 +98,13 @@ void Acceptor::Run() {
       owners.push_back(&listener);
     }
   }
-  while (true) {
+  while (!stops_) {
     constexpr int kPollIntervalMs = std::chrono::milliseconds(kPollInterval).count();
     if (poll(polled.data(), polled.size(), kPollIntervalMs) < 0) {
       if (errno != EINTR) std::this_thread::sleep_for(kAcceptPause);  // the system has no memory for it
       continue;
     }
-    if (polled[0].revents != 0) return;
+    if (stops_) return;  // which ended the wait
     CountOpen();
     bool plenty = true;
     for (std::size_t i = 1; i < polled.size(); ++i) {
@@ -134,7 +133,7 @@ bool Acceptor::AcceptAll(const Listener& listener, int socket) {
       return true;
     } else if (errno == EMFILE || errno == ENFILE) {
       if (!RefuseOne(socket)) return false;
-    } else if (!BrokeBeforeAccept(errno)) {
+    } else if (!MayTryAgainAtOnce(errno)) {
       // The connection may stay in the queue, where it would be the next one again.
       LogSampled("cannot accept a connection",
                  absl::StrCat("cannot accept a connection: ", std::strerror(errno)));

@@ -56,6 +56,7 @@ class Acceptor {
   const HandOver hand_over_;
   Connections connections_;
   int stop_event_ = -1;
+  std::atomic<bool> stops_ = false;
   int reserve_ = -1;  // a descriptor to give up when there is no other
   std::chrono::steady_clock::time_point next_count_;
   std::atomic<std::uint64_t> open_ = 0;

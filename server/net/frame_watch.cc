@@ -25,7 +25,7 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
   const auto [length, type, flags, stream] = head;
   if (type == kHeaders) return TakeHeaders(head, now);
   if (type == kContinuation) {
-    free_frames_ = kFreeFrames;
+    if (!in_trailers_) free_frames_ = kFreeFrames;
     return TakeHeaderBytes(length, in_trailers_ ? kMaxTrailerBytes : kMaxContinuedBytes);
   }
   const bool is_end = (flags & kEndStream) != 0;
@@ -72,7 +72,9 @@ void FrameWatch::BeginCall(const FrameHead& head) {
   last_call_ = head.stream;
   free_frames_ = kFreeFrames;
   free_small_frames_ = kFreeSmallFrames;
-  if ((head.flags & kEndStream) == 0) ++calls_without_end_;
+  if ((head.flags & kEndStream) == 0) {
+    calls_without_end_ = std::min(calls_without_end_ + 1, kMaxCallsWithoutEnd);
+  }
 }
 
 bool FrameWatch::TakeEnd() {

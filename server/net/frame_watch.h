@@ -41,11 +41,15 @@ class FrameWatch {
   static constexpr double kResetsPerSecond = 500;
   // Frames that belong to no call: settings, pings, data frames without data, and ends of calls (their last
   // data, or trailers) beyond one for each call. gRPC reads what does not use up its windows for as long as
-  // it comes, and serves nobody else on that thread meanwhile. For each other frame of a call, kFreeFrames of
-  // them are free.
+  // it comes, and serves nobody else on that thread meanwhile. For each frame that begins a call, continues
+  // its headers, carries data or is its end, kFreeFrames of them are free; trailers make none free.
   static constexpr double kMaxIdleFrames = 1000;
   static constexpr double kIdleFramesPerSecond = 100;
   static constexpr int kFreeFrames = 4;
+  // Calls whose end may still come: no client may have more at once (kMaxEarlyCalls, and then those that the
+  // server's settings announce). Calls that the server ended, or the client took back, would else save up
+  // ends.
+  static constexpr int kMaxCallsWithoutEnd = 100;
   // Data frames of fewer bytes. gRPC keeps some 44 bytes beside those of each frame, which no quota counts,
   // until the message that they are part of is complete and taken. Small messages have small frames, too: a
   // number of them are free for each call, and so are its last one, and one for each larger frame. The others
@@ -98,7 +102,7 @@ class FrameWatch {
   bool in_headers_ = false;  // what comes is part of a header block
   int free_frames_ = 0;
   int free_small_frames_ = 0;
-  std::uint64_t calls_without_end_ = 0;  // whose client's side has not ended
+  int calls_without_end_ = 0;  // whose client's side has not ended
   bool server_speaks_ = false;
   bool acknowledged_ = false;  // the server's settings
   int early_calls_ = 0;

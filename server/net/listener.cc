@@ -200,6 +200,7 @@ absl::Status Listener::ListenUnix() {
   if (lstat(path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
     return Refusal(absl::StrCat("there is ", KindOfFile(file.st_mode), " at this path, and not a socket"));
   }
+  const FolderLock lock(path);
   if (UnixSocketInUse(path)) return Refusal("another server listens on it, or this one under another path");
   if (InodeOfSocket(path) != 0) unlink(path.c_str());
   const absl::StatusOr<int> made = NewSocket(AF_UNIX);
@@ -208,10 +209,7 @@ absl::Status Listener::ListenUnix() {
   RefuseDescriptors(*made);
   if (bind(*made, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return SystemRefusal();
   inode_ = InodeOfSocket(path);
-  if (listen(*made, SOMAXCONN) != 0) return SystemRefusal();
-  // Until it listens, another server that starts may take its file for one that a killed server has left.
-  if (InodeOfSocket(path) != inode_) return Refusal("another server that starts has taken the path");
-  return absl::OkStatus();
+  return listen(*made, SOMAXCONN) == 0 ? absl::OkStatus() : SystemRefusal();
 }
 
 // On all addresses of the name, at the same port: a free one is chosen by the first address and then asked

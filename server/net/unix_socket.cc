@@ -3,6 +3,7 @@
 #include "server/net/unix_socket.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,8 +11,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -74,8 +78,8 @@ Received Read(const FileDescriptor& connection, int flags, Packet* packet) {
 
 // Only files in memory have seals, and their close waits for nobody.
 bool IsTakenSafely(const Packet& packet) {
-  const bool is_memfd = fcntl(packet.descriptor.get(), F_GET_SEALS) >= 0;
-  return !packet.has_more_descriptors && (!packet.descriptor.is_open() || is_memfd);
+  const bool is_in_memory = fcntl(packet.descriptor.get(), F_GET_SEALS) >= 0;
+  return !packet.has_more_descriptors && (!packet.descriptor.is_open() || is_in_memory);
 }
 
 }  // namespace
@@ -83,6 +87,7 @@ bool IsTakenSafely(const Packet& packet) {
 absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
   sockaddr_un address;
   if (!AddressOf(path, &address)) return absl::UnavailableError("the path is too long for a socket");
+  const FolderLock lock(path);
   struct stat file = {};
   if (lstat(path.c_str(), &file) == 0) {
     if (!S_ISSOCK(file.st_mode)) return absl::UnavailableError("there is a file that is not a socket");
@@ -94,13 +99,21 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return Failed("cannot be bound", errno);
   }
-  const std::uint64_t inode = InodeOfSocket(path);
   // The file's mode lets everybody connect: the socket checks the peer's user.
   chmod(path.c_str(), 0666);
   if (listen(listener.get(), kBacklog) != 0) return Failed("cannot be listened on", errno);
-  // Until it listens, another process that starts may take its file for one that a killed server has left.
-  if (InodeOfSocket(path) != inode) return absl::UnavailableError("another process has taken the path");
   return listener;
+}
+
+FolderLock::FolderLock(const std::string& path) {
+  constexpr int kTries = 100;
+  constexpr auto kPause = std::chrono::milliseconds(10);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  folder_ = FileDescriptor(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < kTries && folder_.is_open(); ++i) {
+    if (flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 bool UnixSocketInUse(const std::string& path) {

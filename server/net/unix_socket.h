@@ -21,6 +21,17 @@ namespace warpfold::server {
 // path.
 absl::StatusOr<FileDescriptor> ListenAt(const std::string& path);
 
+// While it lives, other servers do not take the path of a socket in the same folder: between bind and listen
+// they would take its file for one that a killed server has left. Waits for them, but for a second at most:
+// anybody who may read the folder can hold its lock.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& path);
+
+ private:
+  FileDescriptor folder_;
+};
+
 // Whether a process listens on a Unix socket of any type at `path`. Does not wait for it. A killed server
 // leaves the file behind, on which nobody listens. Also true if this cannot be determined for lack of a
 // descriptor: an error is better than taking a socket away from its owner.

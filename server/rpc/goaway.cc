@@ -5,6 +5,7 @@
 #include <grpcpp/alarm.h>
 
 #include <future>
+#include <memory>
 
 // gRPC's core/lib/surface/server.h, which is not installed, though its functions are exported. A later gRPC
 // that lacks them does not link.
@@ -28,13 +29,13 @@ grpc_core::Server& CoreOf(grpc::Server& server) {
 
 void SendGoaways(grpc::Server& server) {
   // gRPC's internal work needs a thread that gRPC has made: an alarm's function runs on one.
-  std::promise<void> sent;
+  const auto sent = std::make_shared<std::promise<void>>();  // that thread may still be in set_value
   grpc::Alarm alarm;
-  alarm.Set(gpr_inf_past(GPR_CLOCK_REALTIME), [&](bool) {
+  alarm.Set(gpr_inf_past(GPR_CLOCK_REALTIME), [&server, sent](bool) {
     CoreOf(server).SendGoaways();
-    sent.set_value();
+    sent->set_value();
   });
-  sent.get_future().wait();
+  sent->get_future().wait();
 }
 
 bool HasOpenConnections(grpc::Server& server) { return CoreOf(server).HasOpenConnections(); }

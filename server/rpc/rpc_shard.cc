@@ -8,6 +8,7 @@
 #include <chrono>
 #include <ctime>
 #include <future>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -61,12 +62,12 @@ void RpcShard::PostLocked(std::function<void()> event) {
 }
 
 void RpcShard::PostAndWait(const std::function<void()>& event) {
-  std::promise<void> done;
-  Post([&] {
+  const auto done = std::make_shared<std::promise<void>>();  // the shard's thread may still be in set_value
+  Post([&event, done] {
     event();
-    done.set_value();
+    done->set_value();
   });
-  done.get_future().wait();
+  done->get_future().wait();
 }
 
 void RpcShard::OnEvent(bool) {

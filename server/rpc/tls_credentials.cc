@@ -32,7 +32,7 @@ void TlsCredentials::Use(TlsKeys keys) {
 }
 
 grpc_server_credentials* TlsCredentials::Make(const TlsKeys& keys, TlsCredentials* self) {
-  RejectUnreadableNames();  // of clients
+  RejectUnreadableNames();  // clients may have such names
   const auto asks = keys.client_ca.has_value() ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                                                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE;
   return grpc_ssl_server_credentials_create_with_options(

@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   warpfold::LookUpCpuFrequency();
-  warpfold::TuneGrpc();
+  warpfold::TuneGrpc().IgnoreError();
   Client client(arguments[1], {.connections = 1});
   std::vector<Kind> kinds = KindsOf(client, arguments);
   for (Kind& kind : kinds) {  // the first call connects and loads kernels

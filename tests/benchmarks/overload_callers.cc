@@ -83,7 +83,7 @@ Calls CallFor(Clock::duration time, std::barrier<>& all_connected, const std::st
 void PrepareToConnect() {
   mallopt(M_ARENA_MAX, 8);
   warpfold::LookUpCpuFrequency();
-  warpfold::TuneGrpc();
+  warpfold::TuneGrpc().IgnoreError();
 }
 
 // 0 if there are none.

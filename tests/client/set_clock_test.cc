@@ -33,7 +33,7 @@ const std::vector<std::int32_t> kOnes(1000, 1);
 
 // As in a process that has only clients. Otherwise one thread of gRPC polls for all of them, and the others
 // wait for times of day, by a clock that no test can set.
-const bool kIsTuned = (TuneGrpc(), true);
+const bool kIsTuned = TuneGrpc().ok();
 
 TEST(SteadyTimeTest, NobodyCanSetIt) {
   ClockSetter clock;

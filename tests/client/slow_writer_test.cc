@@ -16,7 +16,7 @@ namespace warpfold {
 namespace {
 
 // Otherwise the server's thread receives for the client, too, since both are in this process.
-const bool kIsTuned = (TuneGrpc(), true);
+const bool kIsTuned = TuneGrpc().ok();
 
 TEST(SlowWriterTest, LearnsOfAnErrorWhileItWritesLittle) {
   FakeService service;

@@ -29,7 +29,7 @@ bool HasEpollSet() {
 TEST(TuneGrpcTest, ThreadsWaitForTheirOwnSocketsUnlessTheEnvironmentSaysOtherwise) {
   const char* const value = std::getenv("GRPC_POLL_STRATEGY");
   const std::string given = value == nullptr ? "" : value;
-  TuneGrpc();
+  ASSERT_TRUE(TuneGrpc().ok());
   Client client("unix:/nobody-listens");
   const auto info = client.GetServerInfo({.timeout = absl::Milliseconds(100)});
   EXPECT_FALSE(info.ok());
@@ -40,7 +40,7 @@ TEST(TuneGrpcTest, ThreadsWaitForTheirOwnSocketsUnlessTheEnvironmentSaysOtherwis
 
 // A lock that is checked would end the process here.
 TEST(TuneGrpcTest, LocksMayBeTakenInEitherOrder) {
-  TuneGrpc();
+  ASSERT_TRUE(TuneGrpc().ok());
   absl::Mutex first;
   absl::Mutex second;
   for (absl::Mutex* const outer : {&first, &second}) {

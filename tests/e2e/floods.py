@@ -148,6 +148,13 @@ def trailers() -> Iterator[bytes]:
     yield from itertools.repeat(frame(_HEADERS, _END_HEADERS | _END_STREAM, 1, b"\x82") * 1000)
 
 
+def trailers_in_two_frames() -> Iterator[bytes]:
+    """The same, and the second frame carries nothing."""
+    yield ACKNOWLEDGEMENT + whole_call(1, "/grpc.health.v1.Health/Check")
+    yield from itertools.repeat((frame(_HEADERS, _END_STREAM, 1, b"\x82") +
+                                 frame(_CONTINUATION, _END_HEADERS, 1)) * 1000)
+
+
 def tiny_data() -> Iterator[bytes]:
     """A message of 4 MiB, byte by byte: each costs the server 44 bytes."""
     yield frame(_HEADERS, _END_HEADERS, 1, _HEADER_BLOCK)
@@ -165,7 +172,8 @@ def pings() -> Iterator[bytes]:
     yield from itertools.repeat(frame(_PING, 0, 0, bytes(8)) * 1000)
 
 
-FLOODS = (resets, continuations, long_string, empty_data, ends, trailers, tiny_data, settings, pings)
+FLOODS = (resets, continuations, long_string, empty_data, ends, trailers, trailers_in_two_frames, tiny_data,
+          settings, pings)
 
 
 class Flood:

@@ -51,6 +51,7 @@ class FloodsTest(TestCase):
                       floods.empty_data: "frames that carry nothing",
                       floods.ends: "frames that carry nothing",
                       floods.trailers: "frames that carry nothing",
+                      floods.trailers_in_two_frames: "frames that carry nothing",
                       floods.tiny_data: "its data in frames of a few bytes",
                       floods.settings: "frames that carry nothing",
                       floods.pings: "frames that carry nothing"}

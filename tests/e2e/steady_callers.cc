@@ -40,7 +40,7 @@ void WriteDigit(int descriptor, int digit) {
 
 int main(int argc, char** argv) {
   if (argc != 3 && argc != 4) return 2;
-  warpfold::TuneGrpc();
+  warpfold::TuneGrpc().IgnoreError();
   // Servers are separated by a semicolon, since commas separate the addresses of one name.
   warpfold::Client client(std::vector<std::string>(absl::StrSplit(argv[1], ';')));
   const int calls = std::atoi(argv[2]);

@@ -19,7 +19,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "client/client.h"
-#include "client/connections/grpc_process.h"
 #include "client/python/native/bindings.h"
 #include "client/python/native/call.h"
 #include "client/python/native/process_bound.h"
@@ -44,9 +43,7 @@ std::shared_ptr<Client> MakeClient(std::vector<std::string> targets, int connect
                                    const std::optional<PemFiles>& tls) {
   // Python's lock keeps other Python code from changing the environment. It does not keep threads from
   // reading it in C at this moment (docs/adr/0123).
-  TuneGrpc();
-  // Before credentials are made, which start gRPC, too.
-  if (const absl::Status status = KeepGrpcRunning(); !status.ok()) Raise(status);
+  if (const absl::Status status = TuneGrpc(); !status.ok()) Raise(status);
   ClientOptions options = {.connections = connections, .max_attempts = max_attempts};
   if (tls.has_value()) {
     const auto& [authority, certificate, key] = *tls;

@@ -16,7 +16,8 @@ class Later:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        # Tools that look through a module's names ask each object for names such as __wrapped__.
-        if name.startswith("__"):
+        # Tools that look through a module's names ask each object for names such as __wrapped__, and copy for
+        # _name before there is one.
+        if name.startswith("_"):
             raise AttributeError(f"{name} is not looked up in {self._name}")
         return getattr(importlib.import_module(self._name), name)

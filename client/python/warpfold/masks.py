@@ -34,8 +34,14 @@ def has_mask(array: Any) -> bool:
 
     if isinstance(array, numpy.ma.MaskedArray):
         return True
-    mask = getattr(array, "mask", None) if isinstance(array, numpy.ndarray) else None
-    return mask is not None and not callable(mask)  # a method is not a mask
+    if not isinstance(array, numpy.ndarray) or array.dtype.names is not None:  # fields may have any name
+        return False
+    try:
+        mask = getattr(array, "mask", None)
+    except Exception:  # some property of a subclass
+        return False
+    # A method is not a mask, and neither is a value that masks nothing.
+    return mask is not None and mask is not False and not callable(mask)
 
 
 def refuse_masked(array: Any) -> None:

@@ -19,7 +19,7 @@ namespace {
 using Queue = std::unique_ptr<grpc::CompletionQueue>;
 
 // Before gRPC starts, which happens for the first queue.
-[[maybe_unused]] const bool kTuned = (TuneGrpc(), true);
+[[maybe_unused]] const bool kTuned = TuneGrpc().ok();
 
 TEST(QueuePoolTest, GivesAQueueAgain) {
   QueuePool pool;
