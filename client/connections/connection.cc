@@ -148,9 +148,9 @@ void Connection::AwaitChange(grpc_connectivity_state state, absl::Time until) co
   void* tag = nullptr;
   bool ok = false;
   const absl::Time latest = until + kLatestEvent;
-  while (SteadyNow() < latest) {
+  do {  // at least once, even if the machine was suspended meanwhile
     if (AwaitEvent(*queue, &tag, &ok, latest) == Waited::kEvent) return queues_->GiveBack(std::move(queue));
-  }
+  } while (SteadyNow() < latest);
   has_timers = false;
   static_cast<void>(queue.release());  // the event may still come
 }

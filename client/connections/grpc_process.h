@@ -8,10 +8,11 @@
 
 namespace warpfold {
 
+// How many descriptors gRPC takes when it starts, whatever its polling strategy.
+inline constexpr int kGrpcDescriptors = 4;
 // Starts gRPC, if this process has not. No destructor of ours, nor the end of the process, then waits for
 // gRPC's threads. docs/adr/0011 says why they otherwise would. RESOURCE_EXHAUSTED if the process has fewer
 // than kGrpcDescriptors left: gRPC would end the process. The next call tries again.
-inline constexpr int kGrpcDescriptors = 4;
 absl::Status KeepGrpcRunning();
 
 // For a process that makes several connections at once. gRPC asks for connect()'s errno only after it has
