@@ -100,8 +100,8 @@ class Client {
   // Does not block: connections are made when first used. `target` is host:port, unix:/path, or any
   // other name that gRPC resolves. If a name is empty, lacks a host, a path or a valid port, or has a scheme
   // that gRPC does not know, the calls return INVALID_ARGUMENT. If this is the process' first use of gRPC,
-  // and it has no file descriptor left with which gRPC could start, they return RESOURCE_EXHAUSTED: make
-  // another client later. This is a template because a list of two literals could also be the begin and the
+  // and it has too few file descriptors left for gRPC to start, they return RESOURCE_EXHAUSTED: make another
+  // client later. This is a template because a list of two literals could also be the begin and the
   // end of a string.
   template <std::convertible_to<std::string> Name>
   explicit Client(const Name& target, ClientOptions options = {})

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/calls/wire.h"
+#include "client/connections/grpc_process.h"
 #include "client/connections/status.h"
 #include "client/connections/target_load.h"
 #include "proto/error_reasons.h"
@@ -25,10 +26,6 @@ constexpr std::chrono::system_clock::time_point kAtOnce = {};
 // give back.
 constexpr absl::Duration kLongestWithoutDescriptor = absl::Seconds(1);
 
-// How long after the deadline gRPC has to end a call. Its timers are a thread, which a process that may have
-// no more threads does not get.
-constexpr absl::Duration kLatestEnd = absl::Seconds(1);
-
 }  // namespace
 
 RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Load load)
@@ -36,7 +33,7 @@ RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Loa
       on_message_(std::move(on_message)),
       queue_(scope.queues().Take()),
       too_late_(SteadyNow() >= scope.end()),
-      ends_at_latest_(scope.end() + kLatestEnd),
+      ends_at_latest_(scope.end() + kLatestTimer),
       load_(load),
       asks_first_(AsksFirst(scope.target_load(), load)) {
   if (too_late_) return;

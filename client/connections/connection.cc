@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "client/connections/channel_keeper.h"
+#include "client/connections/grpc_process.h"
 #include "client/connections/target_names.h"
 #include "proto/metadata.h"
 #include "proto/shared/steady_time.h"
@@ -23,9 +24,6 @@ namespace {
 
 // gRPC's wait for a connection cannot be interrupted.
 constexpr absl::Duration kStopCheckedEvery = absl::Milliseconds(10);
-// How late the end of such a wait may come. It is an event of gRPC's timers, which are a thread that a
-// process may not get.
-constexpr absl::Duration kLatestEvent = absl::Seconds(1);
 
 // Despite gRPC's name for it this is how long connecting may take, which includes TLS and the server's first
 // frame. Calls wait for it, and with gRPC's default of 20 s, if a host does not respond, they end with their
@@ -147,7 +145,7 @@ void Connection::AwaitChange(grpc_connectivity_state state, absl::Time until) co
   channel_->NotifyOnStateChange(state, ToSystemTime(until), queue.get(), /*tag=*/nullptr);
   void* tag = nullptr;
   bool ok = false;
-  const absl::Time latest = until + kLatestEvent;
+  const absl::Time latest = until + kLatestTimer;
   do {  // at least once, even if the machine was suspended meanwhile
     if (AwaitEvent(*queue, &tag, &ok, latest) == Waited::kEvent) return queues_->GiveBack(std::move(queue));
   } while (SteadyNow() < latest);

@@ -5,8 +5,13 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 namespace warpfold {
+
+// How late gRPC's timers may be. They are a thread, which a process that may have no more threads does not
+// get: after this time nobody waits for them any longer.
+inline constexpr absl::Duration kLatestTimer = absl::Seconds(1);
 
 // How many descriptors gRPC takes when it starts, whatever its polling strategy.
 inline constexpr int kGrpcDescriptors = 4;

@@ -106,8 +106,8 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
 }
 
 FolderLock::FolderLock(const std::string& path) {
-  constexpr int kTries = 100;
-  constexpr auto kPause = std::chrono::milliseconds(10);
+  constexpr int kTries = 1000;
+  constexpr auto kPause = std::chrono::milliseconds(1);
   const std::string folder = std::filesystem::path(path).parent_path();
   folder_ = FileDescriptor(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (int i = 0; i < kTries && folder_.is_open(); ++i) {

@@ -5,93 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
 
+#include "tests/server/net/frame_watch_fixture.h"
+
 namespace warpfold::server {
 namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): 10s
-
-constexpr int kData = 0;
-constexpr int kHeaders = 1;
-constexpr int kReset = 3;
-constexpr int kSettings = 4;
-constexpr int kPing = 6;
-constexpr int kWindowUpdate = 8;
-constexpr int kContinuation = 9;
-constexpr int kUnknown = 200;
-constexpr int kEndStream = 1;
-constexpr int kAck = 1;
-constexpr char kTableSize = '\x20';
-
-const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-std::string Frame(int type, std::size_t length, int flags = 0) {
-  std::string frame;
-  for (const std::size_t shift : {16, 8, 0}) frame += static_cast<char>(length >> shift & 255);
-  frame += static_cast<char>(type);
-  frame += static_cast<char>(flags);
-  frame += std::string(3, '\0') + '\1';
-  // The content of a frame must not be taken for a head. In headers these are changes of HPACK's table.
-  const bool is_headers = type == kHeaders || type == kContinuation;
-  return frame + std::string(length, is_headers ? kTableSize : '\x03');
-}
-
-std::string OfStream(char stream, std::string frame) {
-  frame[8] = stream;
-  return frame;
-}
-
-// Headers of a call on this stream, with so many fields that are in HPACK's table.
-std::string Call(char stream, std::size_t fields, int type = kHeaders) {
-  return OfStream(stream, Frame(type, fields)).substr(0, 9) + std::string(fields, '\x82');
-}
-
-// The frame, on a stream of any number.
-std::string OfLaterStream(std::uint32_t stream, std::string frame) {
-  for (int byte = 0; byte < 4; ++byte) frame[8 - byte] = static_cast<char>(stream >> 8 * byte & 255);
-  return frame;
-}
-
-class FrameWatchTest : public testing::Test {
- protected:
-  FrameWatchTest() { Reconnect(); }
-
-  void Reconnect(bool acknowledges = true) {
-    watch_.emplace();
-    watch_->ServerSpeaks();
-    EXPECT_TRUE(Pass(kPreface));
-    if (acknowledges) {
-      EXPECT_TRUE(Pass(Frame(kHeaders, 0) + Frame(kSettings, 0, kAck)));
-    }
-  }
-  bool Pass(const std::string& bytes) {
-    return watch_->Take(std::as_bytes(std::span(bytes)), now_) == nullptr;
-  }
-  // How many of these frames pass, `most` at most.
-  int Count(const std::string& frame, int most) {
-    int passed = 0;
-    while (passed < most && Pass(frame)) ++passed;
-    return passed;
-  }
-  // Headers that begin a call.
-  std::string NewCall(std::size_t length, int flags = 0) {
-    return OfLaterStream(stream_ += 2, Frame(kHeaders, length, flags));
-  }
-  // How many calls pass that begin so and go on with these frames.
-  int CountCalls(std::size_t header_bytes, const std::string& frames, int most) {
-    int passed = 0;
-    while (passed < most && Pass(NewCall(header_bytes) + frames)) ++passed;
-    return passed;
-  }
-
-  std::optional<FrameWatch> watch_;
-  std::uint32_t stream_ = 1;
-  FrameWatch::Time now_ = FrameWatch::Time() + 1h;
-};
 
 TEST_F(FrameWatchTest, ServesCallsOfAnySize) {
   for (int call = 0; call < 20'000; ++call) {
@@ -110,99 +35,17 @@ TEST_F(FrameWatchTest, ServesCallsOfAnySize) {
   EXPECT_EQ(Count(Frame(kPing, 8), 2000), 1004) << "and the next head is found";
 }
 
-TEST_F(FrameWatchTest, HeadersHaveAnEnd) {
-  constexpr std::size_t kMost = FrameWatch::kMaxHeaderBytes - FrameWatch::kFrameCost;
-  EXPECT_TRUE(Pass(OfStream(3, Frame(kHeaders, kMost - 1))));
-  EXPECT_TRUE(Pass(OfStream(5, Frame(kHeaders, kMost))));
-  EXPECT_FALSE(Pass(OfStream(7, Frame(kHeaders, kMost + 1))));
-}
-
-// gRPC checks the size of each frame, not that of the block.
-TEST_F(FrameWatchTest, HeadersOfSeveralFramesAreShorter) {
-  constexpr std::size_t kMost = FrameWatch::kMaxContinuedBytes - 2 * FrameWatch::kFrameCost;
-  EXPECT_TRUE(Pass(OfStream(3, Frame(kHeaders, kMost - 100)) + OfStream(3, Frame(kContinuation, 100))));
-  EXPECT_FALSE(Pass(OfStream(5, Frame(kHeaders, kMost - 100)) + OfStream(5, Frame(kContinuation, 101))));
-}
-
-TEST_F(FrameWatchTest, TrailersAreShort) {
-  constexpr std::size_t kMost = FrameWatch::kMaxTrailerBytes - FrameWatch::kFrameCost;
-  const std::string call = OfStream(3, Frame(kHeaders, 9000));
-  EXPECT_TRUE(Pass(call + OfStream(3, Frame(kHeaders, kMost))));
-  EXPECT_FALSE(Pass(OfStream(3, Frame(kContinuation, 0))));
-  Reconnect();
-  EXPECT_FALSE(Pass(call + OfStream(3, Frame(kHeaders, kMost + 1))));
-}
-
-TEST_F(FrameWatchTest, EmptyContinuationsCountToo) {
-  EXPECT_TRUE(Pass(OfStream(3, Frame(kHeaders, 0))));
-  EXPECT_EQ(Count(Frame(kContinuation, 0), 2000), (10 << 10) / 64 - 1);
-}
-
-// gRPC ignores such a stream, and would go on with calls of lower streams.
-TEST_F(FrameWatchTest, AStreamOfAnEvenNumberBeginsNoCall) {
-  for (const char stream : {0, 2, 126}) {
-    Reconnect();
-    EXPECT_FALSE(Pass(OfStream(stream, Frame(kHeaders, 1)))) << static_cast<int>(stream);
-  }
-}
-
-TEST_F(FrameWatchTest, APriorityIsInTheFirstFrame) {
-  constexpr int kPriority = 0x20;
-  const auto with_priority = [](char stream, std::size_t fields) {
-    return OfStream(stream, Frame(kHeaders, 5 + fields, kPriority)).substr(0, 9) + "12345" +
-           std::string(fields, '\x82');
-  };
-  EXPECT_TRUE(Pass(with_priority(3, 64)));
-  EXPECT_FALSE(Pass(with_priority(5, 65)));
-  for (const std::size_t length : {0, 3, 4}) {
-    Reconnect();
-    EXPECT_FALSE(Pass(OfStream(3, Frame(kHeaders, length, kPriority)))) << length;
-  }
-}
-
-TEST_F(FrameWatchTest, ACallHasSoManyFields) {
-  EXPECT_TRUE(Pass(Call(3, 64) + Call(5, 64)));
-  EXPECT_FALSE(Pass(Call(7, 65)));
-  Reconnect();
-  EXPECT_TRUE(Pass(Call(3, 60) + Call(3, 4, kContinuation)));
-  EXPECT_FALSE(Pass(Call(3, 1, kContinuation)));
-}
-
-TEST_F(FrameWatchTest, TrailersHaveFewFields) {
-  EXPECT_TRUE(Pass(Call(3, 64) + Call(5, 64) + Call(3, 8)));
-  EXPECT_FALSE(Pass(Call(5, 9)));
-}
-
-// A call costs according to its fields, and before the settings are acknowledged there may be 100.
-TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMaySendFewFields) {
-  Reconnect(/*acknowledges=*/false);
-  for (int call = 0; call < 50; ++call) ASSERT_TRUE(Pass(Call(static_cast<char>(3 + 2 * call), 40)));
-  EXPECT_FALSE(Pass(Call(121, 1)));
-  Reconnect();
-  for (int call = 0; call < 60; ++call) ASSERT_TRUE(Pass(Call(static_cast<char>(3 + 2 * call), 64)));
-}
-
-TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMaySendShortHeaders) {
-  constexpr std::size_t kEach = FrameWatch::kMaxEarlyBytes / 16;
-  Reconnect(/*acknowledges=*/false);
-  for (char stream = 3; stream < 35; stream += 2) ASSERT_TRUE(Pass(OfStream(stream, Frame(kHeaders, kEach))));
-  EXPECT_FALSE(Pass(OfStream(35, Frame(kHeaders, 1))));
-  Reconnect();
-  for (char stream = 3; stream < 101; stream += 2)
-    ASSERT_TRUE(Pass(OfStream(stream, Frame(kHeaders, kEach))));
-}
-
 TEST_F(FrameWatchTest, CallsMayBeTakenBack) {
   for (int second = 0; second < 100; ++second) {
-    ASSERT_EQ(CountCalls(100, Frame(kReset, 4), 500), 500);
+    ASSERT_EQ(CountCalls(100, Frame(kResetStream, 4), 500), 500);
     now_ += 1s;
   }
   now_ += 1h;
-  EXPECT_EQ(CountCalls(100, Frame(kReset, 4), 2000), 1000);
+  EXPECT_EQ(CountCalls(100, Frame(kResetStream, 4), 2000), 1000);
 }
 
 TEST_F(FrameWatchTest, FramesThatCarryNothingAreFew) {
-  for (const int type : {kData, kSettings, kPing, kUnknown}) {
+  for (const int type : {int{kData}, int{kSettings}, kPing, kUnknown}) {
     now_ += 1h;
     Reconnect();
     // In addition to those that a call's frame has made free, of which the acknowledgement was one.
@@ -242,7 +85,7 @@ TEST_F(FrameWatchTest, TrailersInSeveralFramesMakeNothingFree) {
   ASSERT_TRUE(Pass(NewCall(1)));
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(Count(Frame(kPing, 8), 4), 4);
-    EXPECT_TRUE(Pass(OfLaterStream(stream_, Frame(kContinuation, 1))));
+    EXPECT_TRUE(Pass(OfStream(stream_, Frame(kContinuation, 1))));
   }
   EXPECT_EQ(Count(Frame(kPing, 8), 2000), 1004);
 }
@@ -373,7 +216,7 @@ TEST_F(FrameWatchTest, ComplaintsSayWhat) {
     return std::string(first == nullptr ? "" : first);
   };
   EXPECT_EQ(complaint(Frame(kContinuation, 100)), "headers without an end");
-  EXPECT_EQ(complaint(Frame(kReset, 4)), "calls that are taken back");
+  EXPECT_EQ(complaint(Frame(kResetStream, 4)), "calls that are taken back");
   EXPECT_EQ(complaint(Frame(kPing, 8)), "frames that carry nothing");
   EXPECT_EQ(complaint(Call(3, 65)), "calls of very many header fields");
   Reconnect(/*acknowledges=*/false);
@@ -389,10 +232,10 @@ TEST_F(FrameWatchTest, CutsDoNotMatter) {
   std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same on every run
   for (int i = 0; i < 800; ++i) {
     bytes += Call(1, random() % 9) + Frame(kHeaders, random() % 300) + Frame(kData, random() % 3) +
-             Frame(kReset, 4);
+             Frame(kResetStream, 4);
   }
   const std::size_t good = bytes.size();
-  for (int i = 0; i < 300; ++i) bytes += Frame(kReset, 4);
+  for (int i = 0; i < 300; ++i) bytes += Frame(kResetStream, 4);
   for (const std::size_t piece : {1, 2, 7, 8, 9, 10, 100, 4096, 1 << 20}) {
     FrameWatch watch;
     watch.ServerSpeaks();
