@@ -16,7 +16,7 @@ import pytest
 from conftest import OnGpu
 from dlpack import Bfloat16, Foreign
 from warpfold import files
-from warpfold.masks import most_dimensions
+from warpfold.masks import has_mask, most_dimensions
 
 BIG = 256 << 20  # bytes of an array that must not be copied
 # A separate process, whose peak does not include other tests. The sizes are those of parts of the array.
@@ -454,3 +454,19 @@ def test_fields_of_as_many_dimensions_as_can_be(client, fewer):
     for axis in (0, dimensions - 2, -1, (0, -1), (dimensions - 2, 3)):
         assert numpy.array_equal(client.sum(x, axis), x.sum(axis))
         assert numpy.array_equal(client.sum(x.T, axis, keepdims=True), x.T.sum(axis, keepdims=True))
+
+
+class _Unmasked(numpy.ndarray):
+    mask = False
+
+
+class _Failing(numpy.ndarray):
+    @property
+    def mask(self):
+        raise RuntimeError("no mask here")
+
+
+def test_what_is_called_mask_and_masks_nothing(client):
+    for kind in (_Unmasked, _Failing):
+        assert client.sum(numpy.array([1.0, 2.0]).view(kind)) == 3
+    assert not has_mask(numpy.rec.array([(1, True)], dtype=[("x", "i4"), ("mask", "?")]))

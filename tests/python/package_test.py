@@ -3,11 +3,13 @@
 """The package itself: what its import brings in, its types, its form, and the pages that show it."""
 
 import contextlib
+import copy
 import importlib.metadata
 import importlib.util
 import inspect
 import io
 import pathlib
+import pickle
 import re
 import subprocess
 import sys
@@ -20,6 +22,7 @@ import warpfold
 from conftest import Server
 from warpfold import aio, memory
 from warpfold.calls import CallOptions, CommonOptions
+from warpfold.later import Later
 from warpfold.resident import AsyncResidentArray
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -297,3 +300,10 @@ def test_docstrings_of_methods_that_take_less_than_others():
         assert "bytes" in said and "file" not in said and "iterator" not in said, said
     assert "warpfold.errors" not in inspect.getdoc(warpfold.Client.close)
     assert "Unavailable" not in inspect.getdoc(warpfold.Client.close)
+
+
+def test_what_stands_for_a_module_can_be_copied():
+    stands_for_numpy = Later("numpy")
+    assert stands_for_numpy.ndarray is numpy.ndarray
+    assert copy.copy(stands_for_numpy).ndarray is numpy.ndarray
+    assert pickle.loads(pickle.dumps(stands_for_numpy)).ndarray is numpy.ndarray

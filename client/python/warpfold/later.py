@@ -19,5 +19,5 @@ class Later:
         # Tools that look through a module's names ask each object for names such as __wrapped__, and copy for
         # _name before there is one.
         if name.startswith("_"):
-            raise AttributeError(f"{name} is not looked up in {self._name}")
+            raise AttributeError(name)
         return getattr(importlib.import_module(self._name), name)
