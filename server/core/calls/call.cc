@@ -34,6 +34,12 @@ bool TakesTurns(Method method) {
   }
 }
 
+// The pace is for arrays. Questions to reflection are short, however fast they come.
+CallLimits LimitsOf(Method method, CallLimits limits) {
+  if (method == Method::kReflection) limits.pace_bytes = 0;
+  return limits;
+}
+
 // The session parses what follows a header, and rejects it if necessary.
 std::uint64_t MostRequestBytes(Method method) {
   return method == Method::kListArrays ? kMaxSmallRequestBytes : kMaxPayloadBytes + kMaxFramingBytes;
@@ -47,7 +53,7 @@ Call::Call(Shard& shard, Transport& transport, CallInfo info)
       info_(std::move(info)),
       party_(PartyOf(info_.identity, info_.peer)),
       method_(MethodOf(info_.method)),
-      timer_(shard.Now(), info_.deadline, shard.service().limits.call) {}
+      timer_(shard.Now(), info_.deadline, LimitsOf(method_, shard.service().limits.call)) {}
 
 Call::~Call() { shard_.Remove(this); }
 

@@ -20,6 +20,10 @@ constexpr std::uint64_t kMinResultBytes = 128 << 10;
 // takes to begin the next one: 0.1 ms on an H200.
 constexpr std::uint64_t kBytesOfStart = 512 << 20;
 
+// How many starts there are without a look at other events, if work mostly ends in Start: each takes a CPU up
+// to BackendOptions::inline_time.
+constexpr int kStartsAtOnce = 8;
+
 }  // namespace
 
 MemorySegmentReducer::MemorySegmentReducer(const PartySlots& slots, const Clock& clock,
@@ -37,19 +41,26 @@ bool MemorySegmentReducer::HasNext() const {
 
 absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
   const std::uint64_t element_bytes = reduction().element_bytes();
+  int ended_in_start = 0;
   while (status_.ok() && HasNext()) {
     const kernels::MemoryPart from = options_.memory->From(NextByte());
-    kernels::Slot* const slot = TakeSlot(from.memory->device());
-    if (slot == nullptr) return false;
+    const std::optional<int> device = from.memory->device();
     const std::uint64_t most_elements =
-        std::min(slot->SegmentElementsFrom(reduction(), *from.memory, from.byte_offset),
+        std::min(pool_.SlotOf(device).SegmentElementsFrom(reduction(), *from.memory, from.byte_offset),
                  from.byte_count / element_bytes);
     if (cursor_.NextLength() > most_elements) {
-      pool_.Return(slot);
+      if (!AwaitRoom()) return false;
       status_.Update(StartLong());
-    } else {
-      status_.Update(Start(slot, from, most_elements));
+      continue;
     }
+    if (ended_in_start == kStartsAtOnce) {
+      pool_.GiveWay(*this, device);
+      return false;
+    }
+    kernels::Slot* const slot = TakeSlot(device);
+    if (slot == nullptr) return false;
+    if (slot->EndsInStart()) ++ended_in_start;
+    status_.Update(Start(slot, from, most_elements));
   }
   return status_.ok() ? absl::StatusOr<bool>(true) : status_;
 }

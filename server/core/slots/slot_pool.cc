@@ -41,6 +41,15 @@ kernels::Slot* SlotPool::Take(Holder& holder, std::optional<int> device) {
   return entry->slot;
 }
 
+void SlotPool::GiveWay(Holder& holder, std::optional<int> device) {
+  if (served_ == &holder) served_ = nullptr;
+  if (!Waits(holder)) Queue(holder, device);
+}
+
+const kernels::Slot& SlotPool::SlotOf(std::optional<int> device) const {
+  return *std::ranges::find_if(entries_, [device](const Entry& entry) { return Suits(entry, device); })->slot;
+}
+
 void SlotPool::Return(kernels::Slot* slot) {
   Entry& entry = EntryOf(slot);
   const auto party = parties_.find(entry.party);

@@ -88,6 +88,13 @@ class SlotPool {
   // a slot of that device.
   kernels::Slot* Take(Holder& holder, std::optional<int> device = std::nullopt);
 
+  // Lets others have the shard's thread before the holder goes on: it waits for a slot, which must be of
+  // `device` if one is named, even if one is free.
+  void GiveWay(Holder& holder, std::optional<int> device);
+
+  // A slot that Take could return for this device, for questions about what such slots can hold.
+  const kernels::Slot& SlotOf(std::optional<int> device) const;
+
   // Gives back a slot that was taken but not started.
   void Return(kernels::Slot* slot);
 

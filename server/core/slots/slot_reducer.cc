@@ -26,6 +26,8 @@ SlotReducer::SlotReducer(const PartySlots& slots, const Clock& clock, const kern
 void SlotReducer::Release() {
   pool_.Leave(*this);
   started_.clear();
+  // With large matrices it is half a megabyte, and a client may take a long time to read the answer.
+  state_ = kernels::PartialState(state_.reduction(), state_.first_element());
 }
 
 kernels::Slot* TimedTaker::Take(SlotPool& pool, SlotPool::Holder& holder, std::optional<int> device,

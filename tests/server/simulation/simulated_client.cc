@@ -153,7 +153,7 @@ void SimulatedClient::TimePasses(absl::Duration time) {
   if (answered_) unseen_ += time;
   if (!IsAwaited() || answered_) return;
   idle_ += time;
-  slow_ += time;
+  if (!IsReflection(script_)) slow_ += time;
 }
 
 void SimulatedClient::OnTick() { untaken_ += std::min(std::exchange(unseen_, {}), WatchedTime::kLongestGap); }

@@ -179,6 +179,20 @@ TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
   EXPECT_TRUE(is_patient());
 }
 
+// It has no array, of which a pace could be expected.
+TEST_F(CallEventsTest, ReflectionMayGoOnSlowly) {
+  service_.reflection = true;
+  Caller call(shard_, kReflectionInfo);
+  for (int second = 0; second < 200; ++second) {
+    ASSERT_FALSE(call.answered()) << "after " << second << " s: " << call.Reason();
+    call.Say("\x3a\x01*");
+    call.call().OnSent();
+    Wait(absl::Seconds(1));
+  }
+  Wait(service_.limits.call.idle);
+  EXPECT_EQ(call.Reason(), "IDLE");
+}
+
 // Only the memory of responses is counted, so a call that has responded must keep nothing else.
 TEST_F(CallEventsTest, AnAnsweredCallKeepsNothingOfWhatItWasSent) {
   constexpr std::size_t kLong = 60'000;
@@ -201,6 +215,39 @@ TEST_F(CallEventsTest, AnAnsweredCallKeepsNothingOfWhatItWasSent) {
     for (int i = 0; i < 50; ++i) calls.emplace_back(shard_, method).Say(message);
     EXPECT_EQ(calls.back().Reason(), "BAD_HEADER");
     EXPECT_LT((mallinfo2().uordblks + mallinfo2().hblkhd - before) / calls.size(), kLong / 4) << method;
+  }
+}
+
+// A state of large matrices is half a megabyte.
+TEST_F(CallEventsTest, AnAnsweredCallKeepsNoState) {
+  v1::ReduceRequest header =
+      Header({v1::OPERATOR_SUM, v1::OPERATOR_PRODUCT, v1::OPERATOR_SUM_OF_SQUARES, v1::OPERATOR_L1_NORM},
+             v1::ELEMENT_TYPE_FLOAT32);
+  header.mutable_header()->mutable_spec()->mutable_matrix_shape()->set_rows(32);
+  header.mutable_header()->mutable_spec()->mutable_matrix_shape()->set_columns(32);
+  header.mutable_header()->set_first_element(1);  // so that the range has many nodes
+  constexpr std::uint64_t kMatrices = 510;
+  const std::vector<float> matrices(1024 * kMatrices, 1.0F);
+  for (const bool commits : {true, false}) {
+    const auto run = [&](Caller& call) {
+      call.Say(header.SerializeAsString());
+      call.Say(Chunk(matrices).SerializeAsString());
+      while (!call.reading()) shard_.OnDeviceFinished();
+      if (commits) call.Say(Commit(kMatrices, 4096 * kMatrices).SerializeAsString());
+      while (!call.reading()) shard_.OnDeviceFinished();
+      call.HalfClose();
+      while (!call.answered()) shard_.OnDeviceFinished();
+    };
+    {
+      Caller first(shard_, kReduce);  // for whatever the first one allocates permanently
+      run(first);
+    }
+    std::deque<Caller> calls;
+    const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (int i = 0; i < 20; ++i) run(calls.emplace_back(shard_, kReduce));
+    EXPECT_EQ(calls.back().Reason(), commits ? "" : "NO_COMMIT");
+    EXPECT_LT((mallinfo2().uordblks + mallinfo2().hblkhd - before) / calls.size(), std::size_t{32} << 10);
+    for (Caller& call : calls) call.call().OnDisconnected();
   }
 }
 

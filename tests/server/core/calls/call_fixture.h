@@ -28,6 +28,7 @@ inline constexpr char kMerge[] = "/warpfold.v1.ReductionService/Merge";
 inline constexpr char kReduceArray[] = "/warpfold.v1.ReductionService/ReduceArray";
 inline constexpr char kListArrays[] = "/warpfold.v1.ArrayService/ListArrays";
 inline constexpr char kServerInfo[] = "/warpfold.v1.ReductionService/GetServerInfo";
+inline constexpr char kReflectionInfo[] = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
 // A call, and what it has asked of its transport so far.
 class Caller : private Transport {

@@ -5,12 +5,17 @@
 // (server/core/admission/turns.h).
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/error.h"
 #include "tests/server/core/calls/call_fixture.h"
+#include "tests/server/drive_segments.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {
@@ -125,6 +130,44 @@ TEST_F(CallTurnsTest, AMessageThatIsTooLargeWaitsForNoTurn) {
   Caller lists(shard_, kListArrays);
   lists.Say(std::string(kMaxSmallRequestBytes + 1, 'x'));
   EXPECT_EQ(lists.Reason(), "MESSAGE_TOO_LARGE");
+}
+
+// Each is reduced like an array, for which the call takes slots. To find out that it is long takes none.
+TEST(CallSlotsTest, LongSegmentsOfAKeptArrayLoseNoTurn) {
+  FakeBackend backend(1);
+  std::string order;
+  backend.behaviour.on_start = [&order](const kernels::ReductionPlan& reduction, bool) {
+    order += reduction.spec().element_type == kernels::ElementType::kInt32 ? 's' : 'r';
+  };
+  backend.behaviour.SetBlocked(true);
+  absl::Time now = absl::UnixEpoch();
+  Service service(backend, Limits(), [&now] { return now; });
+  Shard shard(service, SlotsOf(backend));
+  constexpr std::uint64_t kElements = std::uint64_t{1} << 22;
+  const std::vector<std::byte> bytes(kElements * 4);
+  const std::string token = service.memories.Add(std::make_shared<const NamedMemory>(
+      std::make_shared<const FakeMemory>(std::span(bytes), /*host_can_read=*/true), std::span<std::byte>()));
+  v1::ReduceRequest reduce = Header({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_FLOAT32);
+  reduce.mutable_header()->mutable_reference()->set_token(token);
+  reduce.mutable_header()->mutable_reference()->set_element_count(kElements);
+  v1::ReduceSegmentsRequest segments;
+  *segments.mutable_header() = SegmentsHeader({v1::OPERATOR_SUM});
+  segments.mutable_header()->set_segment_length(kElements / 64);  // two starts
+  *segments.mutable_header()->mutable_reference() = reduce.header().reference();
+  Caller whole(shard, kReduce, "192.0.2.2");
+  whole.Say(reduce.SerializeAsString());
+  Caller rows(shard, kReduceSegments);
+  rows.Say(segments.SerializeAsString());
+  for (int taken = 0; order.size() < 20;) {
+    backend.behaviour.FinishAll();
+    shard.Work();
+    for (; taken < rows.sent(); ++taken) rows.call().OnSent();
+  }
+  EXPECT_EQ(order.substr(2), "srsrsrsrsrsrsrsrsr") << "after the one that came first";
+  rows.call().OnDisconnected();
+  whole.call().OnDisconnected();
+  backend.behaviour.FinishAll();
+  shard.OnDeviceFinished();
 }
 
 }  // namespace

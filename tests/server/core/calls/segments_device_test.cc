@@ -209,6 +209,39 @@ TEST(SegmentsDeviceTest, ManyResultsOfAKeptArrayComeInParts) {
   EXPECT_EQ(StartsOfKeptSegments(65'536, /*to_memory=*/true), 4);
 }
 
+// On a CPU they are reduced at once, and the shard has other calls.
+TEST(SegmentsDeviceTest, ManyStartsOfAKeptArrayLeaveTheThreadToOthers) {
+  constexpr std::uint64_t kSegments = 3000;
+  FakeBackend backend(2);
+  Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
+  SlotPool pool(SlotsOf(backend));
+  SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
+                          .data = std::string(kSegments * 4, '\1'),
+                          .lengths = std::vector<std::uint64_t>(kSegments, 1)};
+  std::shared_ptr<kernels::Memory> memory = *backend.Allocate(0, array.data.size());
+  std::copy_n(AsBytes(array.data).begin(), array.data.size(), const_cast<std::byte*>(memory->data()));
+  v1::ReduceSegmentsRequest request;
+  *request.mutable_header() = array.header;
+  request.mutable_header()->set_segment_length(1);
+  v1::ArrayReference& reference = *request.mutable_header()->mutable_reference();
+  reference.set_token(service.memories.Add(std::make_shared<const NamedMemory>(
+      std::vector<NamedMemory::Part>{{.memory = memory, .byte_count = array.data.size()}})));
+  reference.set_element_count(kSegments);
+  SegmentDriver driver(service, pool);
+  driver.OnMessage(MessageOf(request));
+  EXPECT_EQ(backend.behaviour.starts, 8) << "of 30";
+  EXPECT_TRUE(pool.can_serve());
+  pool.Serve();
+  EXPECT_EQ(backend.behaviour.starts, 16);
+  driver.OnEnd();
+  while (!driver.ended()) {
+    driver.AwaitDevice();
+    driver.TakeOutput();
+  }
+  EXPECT_TRUE(driver.reader().rows() == array.Expected());
+  EXPECT_EQ(pool.waiting(), 0u);
+}
+
 // A device that fails, or that works when all clients are gone.
 TEST(SegmentsDeviceTest, FailuresAndLeavers) {
   FakeBackend backend(2);
