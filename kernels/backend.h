@@ -165,8 +165,8 @@ class Slot {
     return absl::UnimplementedError("this device takes no pieces");
   }
 
-  // How many elements the segments of one StartSegmentsFrom can have together: at least CapacityFrom, and
-  // more if the device reduces segments in place that begin at any element.
+  // How many elements the segments of one StartSegmentsFrom can have together: more than CapacityFrom if the
+  // device reduces segments in place that begin at any element, or fewer if they take longer than a range.
   virtual std::uint64_t SegmentElementsFrom(const ReductionPlan& reduction, const Memory& memory,
                                             std::uint64_t byte_offset) const {
     return CapacityFrom(reduction, memory, byte_offset);

@@ -21,9 +21,9 @@ std::uint64_t AssumedPicoseconds(const ReductionPlan& reduction) {
 }  // namespace
 
 // What the time depends on. An entry is for one operator over one element type.
-std::uint64_t Costs::KeyOf(const ReductionPlan& reduction) {
+std::uint64_t Costs::KeyOf(const ReductionPlan& reduction, CostOf of) {
   const ReductionSpec& spec = reduction.spec();
-  std::size_t hash = absl::HashOf(spec.shape.entries(), spec.ignore_nan, spec.modulus.has_value());
+  std::size_t hash = absl::HashOf(of, spec.shape.entries(), spec.ignore_nan, spec.modulus.has_value());
   for (const BoundOperator& op : reduction.operators()) hash = absl::HashOf(hash, op.entry);
   return hash;
 }
@@ -34,8 +34,9 @@ std::uint64_t Costs::Picoseconds(const ReductionPlan& reduction, std::uint64_t k
   return is_known ? entry & kLowerHalf : AssumedPicoseconds(reduction);
 }
 
-void Costs::Learn(const ReductionPlan& reduction, std::chrono::nanoseconds took, std::uint64_t bytes) {
-  const std::uint64_t key = KeyOf(reduction);
+void Costs::Learn(const ReductionPlan& reduction, CostOf of, std::chrono::nanoseconds took,
+                  std::uint64_t bytes) {
+  const std::uint64_t key = KeyOf(reduction, of);
   const std::uint64_t known = Picoseconds(reduction, key);
   const std::uint64_t most = std::min(2 * known, kLowerHalf);
   const std::uint64_t measured = static_cast<std::uint64_t>(took.count()) * 1000 / bytes;
@@ -43,8 +44,8 @@ void Costs::Learn(const ReductionPlan& reduction, std::chrono::nanoseconds took,
                                  std::memory_order_relaxed);
 }
 
-std::uint64_t Costs::BytesIn(const ReductionPlan& reduction, std::chrono::nanoseconds time) const {
-  return static_cast<std::uint64_t>(time.count()) * 1000 / Picoseconds(reduction, KeyOf(reduction));
+std::uint64_t Costs::BytesIn(const ReductionPlan& reduction, CostOf of, std::chrono::nanoseconds time) const {
+  return static_cast<std::uint64_t>(time.count()) * 1000 / Picoseconds(reduction, KeyOf(reduction, of));
 }
 
 }  // namespace warpfold::kernels::cpu

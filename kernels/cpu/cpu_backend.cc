@@ -115,9 +115,11 @@ class CpuSlot : public Slot {
   }
 
   std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory&, std::uint64_t) const override {
-    const std::uint64_t in_time = shared_.costs.BytesIn(reduction, kTimeFromMemory);
-    const std::uint64_t bytes = std::min<std::uint64_t>(std::max(in_time, bytes_), kMaxBytesFromMemory);
-    return bytes / reduction.leaf_bytes() * reduction.leaf_elements();
+    return ElementsInTime(reduction, CostOf::kRange);
+  }
+  std::uint64_t SegmentElementsFrom(const ReductionPlan& reduction, const Memory&,
+                                    std::uint64_t) const override {
+    return ElementsInTime(reduction, CostOf::kSegments);
   }
 
   absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
@@ -185,6 +187,13 @@ class CpuSlot : public Slot {
   }
 
  private:
+  // How many elements that lie in memory one Start may have: whole leaves.
+  std::uint64_t ElementsInTime(const ReductionPlan& reduction, CostOf of) const {
+    const std::uint64_t in_time = shared_.costs.BytesIn(reduction, of, kTimeFromMemory);
+    const std::uint64_t bytes = std::min<std::uint64_t>(std::max(in_time, bytes_), kMaxBytesFromMemory);
+    return bytes / reduction.leaf_bytes() * reduction.leaf_elements();
+  }
+
   // For segments.
   std::size_t ResultCount() const { return bytes_ / kSegmentResultShare / sizeof(std::uint64_t); }
   std::span<std::uint64_t> Results() const {
@@ -234,7 +243,8 @@ class CpuSlot : public Slot {
     // Less than a whole task says little.
     const std::uint64_t bytes_done = done == TaskCount() ? bytes : BytesBefore(done);
     if (bytes_done >= TaskBytes(reduction.operators().size()) / 2) {
-      shared_.costs.Learn(reduction, ended_ - started_, bytes_done);
+      const CostOf of = work_ == Work::kRange ? CostOf::kRange : CostOf::kSegments;
+      shared_.costs.Learn(reduction, of, ended_ - started_, bytes_done);
     }
     if (done == TaskCount()) return;
     if (source == Source::kPieces) Stage(done);

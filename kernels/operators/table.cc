@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/operators/table.h"
 
+#include <concepts>
 #include <cstring>
 
 #include "kernels/operators/lists.h"
@@ -88,9 +89,13 @@ constexpr std::span<const char* const> FieldsOf() {
   }
 }
 
+// The mean of integers has sum's member `wrap`, but nobody sets it, since the mean cannot overflow.
+template <class Op>
+concept Wraps = MayWrap<Op> && std::constructible_from<Op, const OperatorParameters&>;
+
 template <Operator Op>
 constexpr bool MayOverflow = IntegerElement<typename Op::Element> &&
-                             (MayWrap<Op> || NeverWraps<Op>() != nullptr);
+                             (Wraps<Op> || NeverWraps<Op>() != nullptr);
 
 template <Operator Op>
 constexpr OperatorEntry EntryOf() {

@@ -177,8 +177,8 @@ template <class Op>
 concept AssociativeOperator = Operator<Op> && !HasCanonicalState<Op>;
 
 // IsPossible(state, first, count), for the host: false if no `count` > 0 elements from index `first` on have
-// this state; it is called for states that come from elsewhere. Operators without it accept any state: sums
-// and products of floats.
+// this state; it is called for states that come from elsewhere. Operators without it accept any state:
+// products of floats.
 template <class Op>
 concept ChecksStates = requires {
   &Op::IsPossible;
