@@ -29,10 +29,12 @@ absl::Status BadState(absl::string_view what) {
   return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadState, what);
 }
 
-// Bytes [offset, offset + size) of the pieces: from their place where one piece has them all.
-grpc::Slice SliceOfPieces(Pieces pieces, std::uint64_t offset, std::size_t size, LentMemory& memory) {
-  std::size_t piece = 0;
-  for (; offset >= pieces[piece].size(); ++piece) offset -= pieces[piece].size();
+// Bytes [offset, offset + size) of the pieces: from their place where one piece has them all. `ends` has the
+// offset at which each piece ends.
+grpc::Slice SliceOfPieces(Pieces pieces, std::span<const std::uint64_t> ends, std::uint64_t offset,
+                          std::size_t size, LentMemory& memory) {
+  auto piece = static_cast<std::size_t>(std::ranges::upper_bound(ends, offset) - ends.begin());
+  offset -= ends[piece] - pieces[piece].size();
   if (pieces[piece].size() - offset >= size) return memory.Lend(pieces[piece].subspan(offset, size));
   OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
   for (std::size_t filled = 0; filled < size; ++piece, offset = 0) {
@@ -61,10 +63,13 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
     return BadHeader("a part of an array has one stream", "streams");
   }
   std::vector<std::span<const std::byte>> filled;
+  std::vector<std::uint64_t> ends;  // of those
   std::uint64_t byte_count = 0;
   for (const std::span<const std::byte> piece : pieces) {
-    if (!piece.empty()) filled.push_back(piece);
+    if (piece.empty()) continue;
     byte_count += piece.size();
+    filled.push_back(piece);
+    ends.push_back(byte_count);
   }
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (absl::Status status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
@@ -74,8 +79,9 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
       __builtin_add_overflow(first_byte, byte_count, &end_byte)) {
     return BadHeader("first_element: the part would end beyond what 64 bits can count", "first_element");
   }
-  const auto slice = [&filled, first_byte](std::uint64_t offset, std::size_t size, LentMemory& memory) {
-    return SliceOfPieces(filled, offset - first_byte, size, memory);
+  const auto slice = [&filled, &ends, first_byte](std::uint64_t offset, std::size_t size,
+                                                  LentMemory& memory) {
+    return SliceOfPieces(filled, ends, offset - first_byte, size, memory);
   };
   const SliceSource source = {slice, [&filled] { return std::ranges::all_of(filled, CanBeRead); }};
   const Stripe stripe = {first_element, byte_count / element_bytes};

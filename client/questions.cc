@@ -32,7 +32,9 @@ absl::StatusOr<bool> AnyServes(Targets& targets, absl::Duration pause, absl::Tim
   std::vector<absl::StatusOr<bool>> answers(targets.count());
   const auto ask = [&](std::size_t target, const Interrupts& each) {
     const Targets::Lease lease = targets.Take(target, absl::InfiniteFuture());
-    if (pause > absl::ZeroDuration() && !lease.connection().PauseAndConnect(pause, deadline, each)) {
+    const auto ends = lease.connection().CouldNotConnect() ? Connection::PauseEnds::kOnceConnected
+                                                           : Connection::PauseEnds::kInTime;
+    if (pause > absl::ZeroDuration() && !lease.connection().PauseAndConnect(pause, ends, deadline, each)) {
       answers[target] = Cancelled();
       return false;
     }

@@ -81,6 +81,8 @@ class ChunkStream {
   // Waits for the response. INTERNAL for a response before the commit. Call once.
   absl::StatusOr<grpc::ByteBuffer> Finish();
 
+  // As RawCall::WasDropped.
+  bool was_dropped() const { return call_.WasDropped(); }
   // Whether the network has taken more than the header, if only the commit of an array without elements: the
   // server may have done what the call is for.
   bool took_messages() const { return call_.writes_completed() > kMessagesBeforeChunks; }

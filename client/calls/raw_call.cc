@@ -141,12 +141,18 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, absl::Duration awake) {
   }
   if (scope_.given_up()) return Cancelled();
   if (has_second_) return MakeMismatch("a second message");
-  if (status_.ok() && !has_response_ && !on_message_)
+  if (status_.ok() && !has_message_ && !on_message_)
     return absl::InternalError("the server answered OK without a message");
   response->Swap(&response_);
   if (WasDropped()) {
     return MakeError(absl::StatusCode::kUnavailable, reason::kDraining,
                      "the server ended the call without an answer");
+  }
+  // The client's window is full of answers, so that the server cannot send its own status either.
+  if (IsUnexplained() && has_message_) {
+    return absl::CancelledError(
+        "the server ended the call before its answer was complete; it does so if answers are taken too "
+        "slowly");
   }
   absl::Status answer = FromGrpc(status_);
   if (IsBusy(answer)) scope_.target_load().Refused(SteadyNow());
@@ -156,9 +162,11 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, absl::Duration awake) {
 // A call that arrives while a server shuts down (rpc_server.cc, Drain) is ended by gRPC alone, with a status
 // that nobody here has asked for, and without anything else. A connection that was idle learns late that its
 // server drains, since nobody has polled it.
-bool RawCall::WasDropped() const {
+bool RawCall::WasDropped() const { return IsUnexplained() && !admitted_ && !has_message_; }
+
+bool RawCall::IsUnexplained() const {
   return status_.error_code() == grpc::StatusCode::CANCELLED && status_.error_details().empty() &&
-         !scope_.is_cancelled() && !finished_by_client_ && !admitted_ && !has_response_;
+         !scope_.is_cancelled() && !finished_by_client_;
 }
 
 bool RawCall::AsksFirst(const TargetLoad& target_load, Load load) {
@@ -199,8 +207,9 @@ void RawCall::TakeMessage() {
 }
 
 bool RawCall::Accept(grpc::ByteBuffer message) {
+  const bool has_earlier = std::exchange(has_message_, true);
   if (on_message_) return on_message_(std::move(message));
-  has_second_ = std::exchange(has_response_, true);
+  has_second_ = has_earlier;
   if (!has_second_) response_.Swap(&message);
   return !has_second_;
 }

@@ -61,6 +61,10 @@ class RawCall {
   // while a thread is in this class.
   bool AwaitEnd(absl::Duration timeout);
 
+  // Whether the server's gRPC has ended the call, probably before the server took it: Finish returns DRAINING
+  // then. Call this after Finish.
+  bool WasDropped() const;
+
   // Messages that the network is known to have taken.
   int writes_completed() const { return writes_completed_; }
 
@@ -86,10 +90,10 @@ class RawCall {
   void Complete(void* tag, bool ok);
   void TakeMetadata();
   void TakeMessage();
+  // Whether the call ended as CANCELLED, which nobody here has asked for, and the server has said no more.
+  bool IsUnexplained() const;
   // False for one that ends the call.
   bool Accept(grpc::ByteBuffer message);
-  // Whether the server's gRPC has ended the call before the server took it.
-  bool WasDropped() const;
   static bool AsksFirst(const TargetLoad& target_load, Load load);
   // For the client's other calls to this target: see TargetLoad.
   void TakePlace();
@@ -126,7 +130,7 @@ class RawCall {
   bool has_place_ = false;
   bool admitted_ = false;  // the server says so
   bool started_ = false;
-  bool has_response_ = false;
+  bool has_message_ = false;
   bool has_second_ = false;  // which a call with one response does not have
   absl::Time polls_until_ = absl::InfinitePast();
   bool finished_by_client_ = false;  // on_message said so, or nobody wants more messages

@@ -89,6 +89,10 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   stream.Commit(job.element_bytes);
   absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish();
   *may_be_kept = stream.took_messages();
+  // Only a server that says DRAINING has not kept it.
+  if (*may_be_kept && stream.was_dropped()) {
+    return absl::UnavailableError("the server ended the call without an answer, and may have kept the array");
+  }
   if (!answer.ok()) return BlameSource(answer.status(), job.source);
   v1::PutArrayResponse response;
   if (absl::Status status = ParseAnswer(*std::move(answer), response); !status.ok()) return status;

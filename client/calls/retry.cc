@@ -160,6 +160,8 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
   const std::optional<absl::Duration> pause = policy_.PauseAfter(status, attempt, now);
   const bool was_refused = WasRefused(status, now);
   TellTargets(status, was_refused, pause, now);
+  // A connection that is made instead of another has not failed yet.
+  const bool waits_to_connect = lease_.connection().CouldNotConnect() || IsDraining(status);
   const bool drained_twice = std::exchange(drained_, IsDraining(status)) && drained_;
   if (!pause.has_value()) return false;
   const std::size_t best = targets_.Best(preferred_, now, failed_);
@@ -174,8 +176,10 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& failed) {
     // and other calls may have made one meanwhile.
     Pause(*pause);
     if (!moves) targets_.Renew(lease_);
-  } else if (waits && !lease_.connection().PauseAndConnect(*pause, deadline_, interrupts_)) {
-    Cancel();
+  } else if (waits) {
+    const auto ends =
+        moves || waits_to_connect ? Connection::PauseEnds::kOnceConnected : Connection::PauseEnds::kInTime;
+    if (!lease_.connection().PauseAndConnect(*pause, ends, deadline_, interrupts_)) Cancel();
   }
   began_ = SteadyNow();
   was_connected_ = lease_.connection().IsReady();

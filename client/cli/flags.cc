@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -235,7 +236,7 @@ void AddPut(CLI::App& app, PutFlags& flags) {
       ->transform(MatrixShapeValidator());
   app.add_option("--owner", flags.owner, "Owner's name, for quotas and listings")->option_text("NAME");
   app.add_option_function<double>(
-         "--ttl", [&flags](double seconds) { flags.time_to_live = absl::Seconds(seconds); },
+         "--ttl", [&flags](double seconds) { flags.time_to_live = absl::Seconds(std::ceil(seconds)); },
          "Seconds to keep the array after its last use, rounded up to whole ones; more than the server's "
          "maximum is reduced to it (default and maximum: see `warpfold info`)")
       ->option_text("SECONDS")

@@ -123,10 +123,11 @@ absl::Status MappedFile::CheckWhole(const absl::Status& call) const {
   // The file may have grown again since.
   const std::uintptr_t first_page = reinterpret_cast<std::uintptr_t>(bytes_.data());
   const bool was_short = missing_page >= first_page && missing_page - first_page < bytes_.size();
-  if (is_short || was_short || CouldNotRead(call)) {
+  const bool is_same = static_cast<std::size_t>(info.st_size) == bytes_.size() && Modified(info) == modified_;
+  // A server, too, may report a bad address.
+  if (is_short || was_short || (CouldNotRead(call) && !is_same)) {
     return absl::InvalidArgumentError("the file was shortened while it was read");
   }
-  const bool is_same = static_cast<std::size_t>(info.st_size) == bytes_.size() && Modified(info) == modified_;
   if (is_same || !ComesOfTheBytes(call)) return absl::OkStatus();
   return absl::InvalidArgumentError("the file changed while it was read");
 }

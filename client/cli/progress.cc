@@ -31,8 +31,8 @@ std::string ProgressLine(std::uint64_t bytes, std::optional<std::uint64_t> total
   return absl::StrFormat("%3d %% [%s] %s  %.0f s left", static_cast<int>(share * 100), bar, amount, left);
 }
 
-Progress::Progress(std::optional<std::uint64_t> total, bool lines)
-    : total_(total), visible_(IsTerminal(stderr)), lines_(lines && !visible_) {}
+Progress::Progress(std::optional<std::uint64_t> total, bool lines, bool may_draw)
+    : total_(total), visible_(may_draw && IsTerminal(stderr)), lines_(lines && !visible_) {}
 
 Progress::~Progress() {
   if (visible_) absl::FPrintF(stderr, "\r\x1b[K");

@@ -23,7 +23,8 @@ std::string ProgressLine(std::uint64_t bytes, std::optional<std::uint64_t> total
 // Threads: Add may be called from any thread.
 class Progress {
  public:
-  explicit Progress(std::optional<std::uint64_t> total, bool lines = false);
+  // Without `may_draw`, there is no bar: whoever prints results meanwhile may share the terminal with it.
+  explicit Progress(std::optional<std::uint64_t> total, bool lines = false, bool may_draw = true);
   // Wipes the line.
   ~Progress();
   Progress(const Progress&) = delete;

@@ -112,7 +112,7 @@ class Printer {
 
 absl::StatusOr<SegmentSummary> Reduce(Client& client, const Spec& spec, const Input& input,
                                       const ReduceFlags& flags, const SegmentCut& cut, Printer& printer) {
-  Progress progress(input.byte_count(), flags.progress);
+  Progress progress(input.byte_count(), flags.progress, /*may_draw=*/!IsTerminal(stdout));
   const CallOptions options = {.timeout = TimeLeft(flags.deadline),
                                .keep_going = [&printer] { return printer.exit_code() == kExitOk; },
                                .request_id = flags.request_id,

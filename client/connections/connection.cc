@@ -101,12 +101,13 @@ bool Connection::IsReady() const {
   return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
 }
 
-bool Connection::AwaitsFirstWords() const {
-  return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_TRANSIENT_FAILURE &&
-         sockets_.AnyIsTaken();
+bool Connection::CouldNotConnect() const {
+  return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_TRANSIENT_FAILURE;
 }
 
-bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
+bool Connection::AwaitsFirstWords() const { return CouldNotConnect() && sockets_.AnyIsTaken(); }
+
+bool Connection::PauseAndConnect(absl::Duration pause, PauseEnds ends, absl::Time deadline,
                                  const Interrupts& interrupts) const {
   const absl::Time start = SteadyNow();
   const auto since_start = [start] { return SteadyNow() - start; };
@@ -123,7 +124,7 @@ bool Connection::PauseAndConnect(absl::Duration pause, absl::Time deadline,
       asked_next = since_start() + kAskedEvery;
     }
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
-    if (state == GRPC_CHANNEL_READY && !was_ready) return true;
+    if (state == GRPC_CHANNEL_READY && !was_ready && ends == PauseEnds::kOnceConnected) return true;
     was_ready = state == GRPC_CHANNEL_READY;  // the old one may end only now
     // gRPC has a timer for this, but gRPC 1.51 sometimes forgets it when several are set at once.
     if (state != GRPC_CHANNEL_READY && !asked_to_connect && since_start() >= pause / 2) {

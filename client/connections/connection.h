@@ -56,13 +56,20 @@ class Connection {
   // Whether there is a connection at present. A call on one that is being made waits for it.
   bool IsReady() const;
 
+  // Whether the last attempt to connect has failed. A connection that was made and broke is another thing.
+  bool CouldNotConnect() const;
+
+  // When a pause ends: after its time; or, if calls have failed only because there was no connection, as soon
+  // as there is one. A peer that accepts connections, and ends them, would else be called without a pause.
+  enum class PauseEnds : std::uint8_t { kInTime, kOnceConnected };
+
   // A pause that gRPC can use: it remakes a broken connection only while a thread waits on it, and until it
-  // has, calls fail at once. Tries to connect in the middle of the pause. Returns after `pause`, or as soon
-  // as a connection that was not there is made, or an interrupt comes. False if keep_going said so. If a peer
-  // has accepted the connection by the end of `pause` but has not sent anything yet, this continues for as
-  // long as that may take, but not beyond `deadline`: a call would still fail at once, with the error of an
-  // earlier attempt to connect.
-  bool PauseAndConnect(absl::Duration pause, absl::Time deadline, const Interrupts& interrupts) const;
+  // has, calls fail at once. Tries to connect in the middle of the pause. Returns at its end, or as soon as
+  // an interrupt comes. False if keep_going said so. If a peer has accepted the connection by the end of
+  // `pause` but has not sent anything yet, this continues for as long as that may take, but not beyond
+  // `deadline`: a call would still fail at once, with the error of an earlier attempt to connect.
+  bool PauseAndConnect(absl::Duration pause, PauseEnds ends, absl::Time deadline,
+                       const Interrupts& interrupts) const;
 
   // Ends the connection, whatever is in progress on it. False as for Sockets::ShutDown.
   bool BreakOff() const { return sockets_.ShutDown(); }

@@ -50,6 +50,8 @@ absl::string_view FaultOfUnixSocket(absl::string_view path) {
 // The same of "host" in host:port, of which the port is good.
 absl::string_view FaultOfHost(absl::string_view host) {
   if (host.empty()) return "the host is missing: a target is host:port";
+  // gRPC reads the name as a URI, of which these begin other parts: it would use another port.
+  if (host.find_first_of("/?#") != absl::string_view::npos) return "a host has no '/', '?' or '#'";
   const bool is_name_in_brackets = host.front() == '[' && !absl::StrContains(host, ':');
   return is_name_in_brackets ? "brackets are for IPv6 addresses" : "";
 }
@@ -89,11 +91,25 @@ absl::string_view FaultOfTarget(absl::string_view target) {
   const bool is_other_uri = absl::StrContains(target, "://") && !absl::StartsWith(target, "dns://");
   if (is_other_uri) return "gRPC has no such scheme: a target is host:port or unix:/path";
   const absl::string_view address = WithoutScheme(target);
+  if (absl::StrContains(address, ',')) {
+    return "several addresses are named as ipv4:A:1,B:2 or as several targets";
+  }
   const std::optional<absl::string_view> port = PortOf(address);
   if (!port.has_value()) return "there is no port: a target is host:port, with IPv6 addresses in brackets";
   if (!IsPort(*port)) return "a port is a number of 1 to 65535";
   return FaultOfHost(address.substr(0, address.size() - port->size() - 1));
 }
+
+namespace {
+
+// "ipv4:A:1,B:2" is one target with several addresses.
+std::vector<absl::string_view> AddressesOf(absl::string_view target) {
+  if (absl::StartsWith(target, "ipv4:") || absl::StartsWith(target, "ipv6:"))
+    return absl::StrSplit(target, ',');
+  return {target};
+}
+
+}  // namespace
 
 std::string UriOf(absl::string_view target) {
   absl::string_view path = target;
@@ -129,8 +145,7 @@ absl::Status CheckTargets(const std::vector<std::string>& targets) {
   if (targets.empty()) return absl::InvalidArgumentError("the client has no target, and so no server");
   for (const std::string& target : targets) {
     if (target.empty()) return absl::InvalidArgumentError("a target of the client has no name");
-    // "ipv4:A:1,B:2" is one target with several addresses.
-    for (const absl::string_view address : absl::StrSplit(target, ',')) {
+    for (const absl::string_view address : AddressesOf(target)) {
       const absl::string_view fault = FaultOfTarget(address);
       if (fault.empty()) continue;
       return absl::InvalidArgumentError(absl::StrCat("the client's target '", target, "': ", fault));

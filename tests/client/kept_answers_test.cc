@@ -4,6 +4,7 @@
 // What servers say about kept arrays is believed only if it can be true.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -19,10 +20,16 @@ namespace {
 class FakeArrays final : public v1::ArrayService::Service {
  public:
   std::function<void(v1::ResidentArray& array)> change = [](v1::ResidentArray&) {};
+  // With what PutArray ends once it has the array; it may cancel the call.
+  std::function<grpc::Status(grpc::ServerContext&)> end = [](grpc::ServerContext&) {
+    return grpc::Status::OK;
+  };
+  std::atomic<int> puts = 0;
 
-  grpc::Status PutArray(grpc::ServerContext*, grpc::ServerReader<v1::PutArrayRequest>* stream,
+  grpc::Status PutArray(grpc::ServerContext* context, grpc::ServerReader<v1::PutArrayRequest>* stream,
                         v1::PutArrayResponse* response) override {
     v1::PutArrayRequest request;
+    ++puts;
     EXPECT_TRUE(stream->Read(&request));
     const v1::PutArrayHeader header = request.header();
     while (stream->Read(&request)) continue;
@@ -33,7 +40,7 @@ class FakeArrays final : public v1::ArrayService::Service {
       response->mutable_array()->set_element_count(kNumbers / 4);
     }
     change(*response->mutable_array());
-    return grpc::Status::OK;
+    return end(*context);
   }
   grpc::Status GetArray(grpc::ServerContext*, const v1::GetArrayRequest*,
                         v1::GetArrayResponse* response) override {
@@ -114,6 +121,29 @@ TEST_F(KeptAnswersTest, NorOfMatricesOfAnotherShape) {
     array.mutable_matrix_shape()->set_columns(4);
   };
   EXPECT_TRUE(absl::IsInternal(PutMatrices()));
+}
+
+// The array may have been kept, unless the server says that it has not been.
+TEST_F(KeptAnswersTest, WhatMayHaveBeenKeptIsNotSentAgain) {
+  const std::vector<std::int32_t> numbers(FakeArrays::kNumbers);
+  const auto puts = [&](grpc::Status (*end)(grpc::ServerContext&)) {
+    arrays_.end = end;
+    arrays_.puts = 0;
+    Client client(server_.target(), {.backoff = absl::Milliseconds(1)});
+    EXPECT_TRUE(absl::IsUnavailable(client.Put(numbers).status()));
+    return arrays_.puts.load();
+  };
+  EXPECT_EQ(puts([](grpc::ServerContext& context) {
+              context.TryCancel();
+              return grpc::Status::OK;
+            }),
+            1);
+  EXPECT_EQ(puts([](grpc::ServerContext&) { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone"); }),
+            1);
+  EXPECT_GT(puts([](grpc::ServerContext&) {
+              return ErrorWithReason(grpc::StatusCode::UNAVAILABLE, "leaving", "DRAINING");
+            }),
+            1);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 //
 // When segments are sent again. gRPC takes a small array even for a connection that is broken, such as one to
 // a server that was restarted meanwhile, and reports the failure only afterwards.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -26,10 +27,11 @@ class FakeSegments final : public v1::SegmentService::Service {
  public:
   int fails_after_chunks = 1;
   bool sends_results_first = false;
+  bool cancels = false;  // the calls that fail, without a word
   std::atomic<int> started = 0;
 
   grpc::Status ReduceSegments(
-      grpc::ServerContext*,
+      grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::ReduceSegmentsResponse, v1::ReduceSegmentsRequest>* stream) override {
     const std::uint64_t call = ++started;
     const bool fails = call == 1;
@@ -49,6 +51,7 @@ class FakeSegments final : public v1::SegmentService::Service {
     const std::vector<std::uint64_t> values(count, call);
     response.mutable_results()->set_values(values.data(), count * sizeof(std::uint64_t));
     stream->Write(response);
+    if (fails && cancels) context->TryCancel();
     if (fails) return Broken();
     response.mutable_summary()->set_segment_count(count);
     response.mutable_summary()->set_element_count(header.has_reference() ? header.reference().element_count()
@@ -93,6 +96,22 @@ TEST_F(SegmentsAgainTest, NoneIsOfWhichAVisitorHasResults) {
       client_.ReduceSegmentsOf(kSumSpec, ElementType::kUint8, std::as_bytes(std::span(values)),
                                {.length = 16}, [](const SegmentResults&) {});
   EXPECT_TRUE(absl::IsUnavailable(summary.status())) << summary.status();
+  EXPECT_EQ(service_.started, 1);
+}
+
+// gRPC ends calls so whose client takes no results: another attempt would end likewise. Without results, such
+// an end is that of a call that the server has not taken.
+TEST_F(SegmentsAgainTest, NoneIsThatTheServerCancelsAfterItsResults) {
+  service_.sends_results_first = true;
+  service_.cancels = true;
+  const std::vector<std::uint8_t> values(160, 1);
+  int results = 0;
+  const auto summary = client_.ReduceSegmentsOf(
+      kSumSpec, ElementType::kUint8, std::as_bytes(std::span(values)), {.length = 16, .restarts = true},
+      [&results](const SegmentResults& part) { results += static_cast<int>(part.segment_count); });
+  EXPECT_TRUE(absl::IsCancelled(summary.status())) << summary.status();
+  EXPECT_THAT(std::string(summary.status().message()), testing::HasSubstr("before its answer was complete"));
+  EXPECT_EQ(results, 10);
   EXPECT_EQ(service_.started, 1);
 }
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import time
@@ -28,8 +29,8 @@ _METHODS = {
 _MAY_BE_NULL = {"client_cpu_s_per_gb", "server_cpu_s_per_gb", "server_cpu_us_per_call", "set_up_ms"}
 
 
-def bench(*arguments: str) -> list[dict]:
-    done = warpfold("bench", "--json", *_SHORT, *arguments)
+def bench(*arguments: str, **process) -> list[dict]:
+    done = warpfold("bench", "--json", *_SHORT, *arguments, **process)
     if done.returncode != 0:
         raise RuntimeError(f"exit {done.returncode}: {done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -135,6 +136,16 @@ class BenchTest(TestCase):
             self.assert_consistent(line)
             self.assertEqual((line["segment_length"], line["source"]), (50, source))
             self.assertEqual(line["results"], "shared")
+
+    def test_more_callers_than_a_user_may_have_connections_or_descriptors(self):
+        line, = bench("--server", os.environ["WARPFOLD_SERVER"], "--server_flags", f"--device={DEVICE}",
+                      "--source", "memory", "--callers", "150", "--bytes", "4096",
+                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096)))
+        self.assert_consistent(line)
+
+    def test_a_pause_after_the_last_call_does_not_count(self):
+        line, = bench("--target", self.server.address, "--method", "health", "--pause_ms", "60000")
+        self.assertLess(line["seconds"], 60)
 
     def test_sinks_over_a_unix_socket(self):
         with Server(listen=f"unix:{self.folder}/socket") as server:

@@ -79,7 +79,9 @@ class KeptArraysTest(unittest.TestCase):
 
     def test_expires(self):
         with Server("--resident_bytes=16777216", "--admin_listen=127.0.0.1:0") as server:
-            token = self.put(server, "--ttl=1")["token"]
+            array = self.put(server, "--ttl=1e-10")  # rounded up, not to 0, which is the server's default
+            self.assertEqual(array["expires_in_seconds"], 1)
+            token = array["token"]
             # Not with a list of arrays, for which the server sweeps.
             wait_until(lambda: metric(server.ready_line, "warpfold_kept_array_bytes") == 0,
                        "the end of the array")

@@ -15,6 +15,7 @@
 #include "client/cli/bench/report.h"
 #include "client/cli/bench/sides.h"
 #include "client/cli/commands.h"
+#include "client/cli/mapped_file.h"
 #include "client/cli/output.h"
 #include "client/connections/grpc_process.h"
 
@@ -30,19 +31,28 @@ struct Contender {
 };
 
 absl::StatusOr<Caller> MakeCaller(const Side& side, const BenchFlags& flags,
-                                  std::span<const std::byte> memory, absl::Duration* handed_over) {
+                                  std::span<const std::byte> memory, const MemoryConnection* connection,
+                                  absl::Duration* handed_over) {
   if (side.caller == CallerKind::kRawSocket) return MakeRawSocketCaller(side.server.target(), flags);
   if (side.caller == CallerKind::kGenerated) return MakeGeneratedCaller(side.server, flags);
   if (flags.source == BenchSource::kChunks) return MakeGrpcCaller(side.server, flags);
-  return MakeReferenceCaller(side.server, flags, memory, side.memory_socket, handed_over);
+  return MakeReferenceCaller(side.server, flags, memory, connection, handed_over);
 }
 
 absl::StatusOr<Contender> Prepare(const Side& side, const BenchFlags& flags, const BenchMemory& memory) {
   Contender contender = {.result = {.name = side.name}, .pid = side.pid};
+  // One for all callers: a server allows a user fewer connections than there may be callers.
+  std::optional<MemoryConnection> connection;
+  if (!side.memory_socket.empty() && NeedsMemoryConnection(flags)) {
+    absl::StatusOr<MemoryConnection> opened = MemoryConnection::Open(side.memory_socket);
+    if (!opened.ok()) return opened.status();
+    connection = *std::move(opened);
+  }
+  const MemoryConnection* const shared = connection.has_value() ? &*connection : nullptr;
   absl::Duration handed_over;
   for (int i = 0; i < flags.callers; ++i) {
     const std::span<const std::byte> part = memory.PartOf(i, flags.callers);
-    absl::StatusOr<Caller> caller = MakeCaller(side, flags, part, &handed_over);
+    absl::StatusOr<Caller> caller = MakeCaller(side, flags, part, shared, &handed_over);
     if (!caller.ok()) return caller.status();
     contender.callers.push_back(*std::move(caller));
     contender.walks.emplace_back(part, flags.bytes);
@@ -108,6 +118,7 @@ void PrepareToConnect() {
 
 int RunBench(const Server& server, const BenchFlags& flags) {
   PrepareToConnect();
+  AllowManyFiles();
   const SocketFolder folder;
   const absl::StatusOr<std::vector<Side>> sides = StartSides(server, flags, folder);
   if (!sides.ok()) return ReportCallError(sides.status());

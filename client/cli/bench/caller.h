@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -15,6 +14,7 @@
 #include "client/cli/server.h"
 #include "client/result.h"
 #include "client/segments.h"
+#include "client/shared_memory.h"
 
 namespace warpfold::cli {
 
@@ -43,12 +43,15 @@ Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);
 // --method reduce over one stream.
 Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags);
 
+// Whether the calls need memory that is registered with the server.
+bool NeedsMemoryConnection(const BenchFlags& flags);
+
 // Calls a server that reads the caller's memory directly. First hands over `memory`, which holds each call's
-// array, through the server's `memory_socket` if the source needs one. Adds to *handed_over how long that
+// array, through `connection`, which is not null if NeedsMemoryConnection. Adds to *handed_over how long that
 // took; copying the bytes to where they can be handed over from is not counted.
 absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlags& flags,
                                            std::span<const std::byte> memory,
-                                           const std::string& memory_socket, absl::Duration* handed_over);
+                                           const MemoryConnection* connection, absl::Duration* handed_over);
 
 // Calls the sink kRawSocket. It connects at once.
 absl::StatusOr<Caller> MakeRawSocketCaller(const std::string& address, const BenchFlags& flags);

@@ -261,7 +261,7 @@ void AddMeasurement(CLI::App& app, BenchFlags& flags) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--pause_ms", flags.pause_ms,
-                 "Milliseconds that a caller pauses after each call (default 0)")
+                 "Milliseconds that a caller pauses between two calls (default 0)")
       ->check(NumberValidator())
       ->check(CLI::Range(0.0, 60'000.0));
   CLI::Option* json = app.add_flag("--json", flags.json, "Print one JSON object per server");

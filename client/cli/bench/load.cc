@@ -37,7 +37,7 @@ void Add(const Timings& from, Timings& to) {
 void RunCaller(const Caller& caller, Walk& walk, const LoadTimes& times, absl::Time end,
                std::atomic<bool>& failed, CallerResult& result) {
   if (failed) return;
-  do {
+  while (true) {
     const std::span<const std::byte> array = walk.Next();
     const absl::Time begin = SteadyNow();
     const absl::StatusOr<Reduction> reduction = caller(array);
@@ -49,8 +49,9 @@ void RunCaller(const Caller& caller, Walk& walk, const LoadTimes& times, absl::T
     result.latencies_us.push_back(absl::ToDoubleMicroseconds(SteadyNow() - begin));
     Add(reduction->timings, result.timings);
     result.device = reduction->device;
+    if (failed || SteadyNow() + times.pause >= end) return;
     if (times.pause > absl::ZeroDuration()) absl::SleepFor(times.pause);
-  } while (!failed && SteadyNow() < end);
+  }
 }
 
 absl::StatusOr<double> ServerCpuSeconds(std::optional<int> pid) {

@@ -49,7 +49,7 @@ class Walk {
 
 struct LoadTimes {
   absl::Duration duration;  // no call is begun after it
-  absl::Duration pause;     // of a caller, after each call
+  absl::Duration pause;     // of a caller, between two calls
 };
 
 // What one round of load showed.

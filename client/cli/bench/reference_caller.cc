@@ -54,13 +54,11 @@ int MemfdOf(std::span<const std::byte> memory) {
   return memfd;
 }
 
-absl::Status Share(const std::string& memory_socket, std::span<const std::byte> memory, Elsewhere& there) {
-  const absl::StatusOr<MemoryConnection> connection = MemoryConnection::Open(memory_socket);
-  if (!connection.ok()) return connection.status();
+absl::Status Share(const MemoryConnection& connection, std::span<const std::byte> memory, Elsewhere& there) {
   const int memfd = MemfdOf(memory);
   if (memfd < 0) return absl::ResourceExhaustedError("there is no memory to share");
   const absl::Time begin = SteadyNow();
-  absl::StatusOr<RegisteredMemory> registered = connection->Register(memfd, memory.size());
+  absl::StatusOr<RegisteredMemory> registered = connection.Register(memfd, memory.size());
   there.handed_over = SteadyNow() - begin;
   close(memfd);
   if (!registered.ok()) return registered.status();
@@ -69,14 +67,13 @@ absl::Status Share(const std::string& memory_socket, std::span<const std::byte> 
   return absl::OkStatus();
 }
 
-absl::Status HandOver(const std::string& memory_socket, std::span<const std::byte> memory, Elsewhere& there) {
-  const absl::StatusOr<MemoryConnection> connection = MemoryConnection::Open(memory_socket);
-  if (!connection.ok()) return connection.status();
+absl::Status HandOver(const MemoryConnection& connection, std::span<const std::byte> memory,
+                      Elsewhere& there) {
   absl::StatusOr<GpuMemory> gpu = GpuMemory::CopyOf(memory);
   if (!gpu.ok()) return gpu.status();
   there.gpu.emplace(*std::move(gpu));
   const absl::Time begin = SteadyNow();
-  absl::StatusOr<RegisteredMemory> registered = connection->RegisterGpu(there.gpu->range());
+  absl::StatusOr<RegisteredMemory> registered = connection.RegisterGpu(there.gpu->range());
   there.handed_over = SteadyNow() - begin;
   if (!registered.ok()) return registered.status();
   there.registered.emplace(*std::move(registered));
@@ -110,16 +107,14 @@ absl::Status PlaceOnGpu(const MemoryConnection& connection, std::uint64_t bytes,
 }
 
 // Makes room for the results of one call's array.
-absl::Status PlaceResults(const std::string& memory_socket, const BenchFlags& flags, Elsewhere& there) {
-  const absl::StatusOr<MemoryConnection> connection = MemoryConnection::Open(memory_socket);
-  if (!connection.ok()) return connection.status();
+absl::Status PlaceResults(const MemoryConnection& connection, const BenchFlags& flags, Elsewhere& there) {
   const absl::StatusOr<std::vector<SegmentColumn>> columns = SegmentColumnsOf(SpecOf(flags), flags.type);
   if (!columns.ok()) return columns.status();
   const std::uint64_t segments = flags.bytes / ElementTypeBytes(flags.type) / flags.segment_length;
   const std::uint64_t bytes = segments * columns->size() * sizeof(std::uint64_t);
-  if (flags.results == BenchResults::kGpu) return PlaceOnGpu(*connection, bytes, there);
+  if (flags.results == BenchResults::kGpu) return PlaceOnGpu(connection, bytes, there);
   const absl::Time begin = SteadyNow();
-  absl::StatusOr<SharedMemory> shared = connection->Allocate(bytes, MemoryAccess::kReadWrite);
+  absl::StatusOr<SharedMemory> shared = connection.Allocate(bytes, MemoryAccess::kReadWrite);
   there.handed_over += SteadyNow() - begin;
   if (!shared.ok()) return shared.status();
   there.shared_results.emplace(*std::move(shared));
@@ -129,18 +124,23 @@ absl::Status PlaceResults(const std::string& memory_socket, const BenchFlags& fl
 
 }  // namespace
 
+bool NeedsMemoryConnection(const BenchFlags& flags) {
+  return flags.source == BenchSource::kMemory || flags.source == BenchSource::kIpc ||
+         flags.results != BenchResults::kSent;
+}
+
 absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlags& flags,
                                            std::span<const std::byte> memory,
-                                           const std::string& memory_socket, absl::Duration* handed_over) {
+                                           const MemoryConnection* connection, absl::Duration* handed_over) {
   auto there = std::make_shared<Elsewhere>();
   there->client = std::make_unique<Client>(
       server.target(), ClientOptions{.connections = 1, .credentials = server.credentials});
   absl::Status status;
-  if (flags.source == BenchSource::kMemory) status = Share(memory_socket, memory, *there);
-  if (flags.source == BenchSource::kIpc) status = HandOver(memory_socket, memory, *there);
+  if (flags.source == BenchSource::kMemory) status = Share(*connection, memory, *there);
+  if (flags.source == BenchSource::kIpc) status = HandOver(*connection, memory, *there);
   if (flags.source == BenchSource::kResident) status = Put(flags.type, memory, *there);
   if (status.ok() && flags.results != BenchResults::kSent) {
-    status = PlaceResults(memory_socket, flags, *there);
+    status = PlaceResults(*connection, flags, *there);
   }
   if (!status.ok()) return status;
   *handed_over += there->handed_over;

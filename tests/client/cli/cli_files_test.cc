@@ -77,12 +77,21 @@ class CliFilesTest : public testing::Test {
 // The file is as long as before, and no signal has reported a missing page: gRPC's message is the only
 // evidence.
 TEST_F(CliFilesTest, AFileThatTheSystemCouldNotReadIsAtFault) {
-  service_.on_start = [](int, grpc::ServerContext&) {
+  bool is_cut = true;
+  service_.on_start = [&](int, grpc::ServerContext&) {
+    if (is_cut) {
+      std::filesystem::resize_file(path_, 0);
+      std::filesystem::resize_file(path_, 1 << 20);
+    }
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "Bad address");
   };
   const Outcome outcome = Reduce(InputOf(std::string(1 << 20, 'x')), {});
   EXPECT_TRUE(absl::IsInvalidArgument(outcome.input_error)) << outcome.input_error;
   EXPECT_FALSE(outcome.bad_input.empty());
+  is_cut = false;
+  const Outcome of_server = Reduce(InputOf(std::string(1 << 20, 'x')), {});
+  EXPECT_TRUE(of_server.input_error.ok()) << "a server may say so, too: " << of_server.input_error;
+  EXPECT_TRUE(absl::IsUnavailable(of_server.reduction.status()));
 }
 
 TEST_F(CliFilesTest, TheCallersKeepGoingIsAskedWhereMembersAreUnpacked) {

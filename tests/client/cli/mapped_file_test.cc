@@ -55,6 +55,13 @@ TEST_F(MappedFileTest, TheOneThatWasCutIsBlamed) {
   EXPECT_TRUE(absl::IsInvalidArgument(cut->CheckWhole()));
 }
 
+// It may be the server's text.
+TEST_F(MappedFileTest, OneThatCanBeReadIsNotBlamedForABadAddress) {
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(File("fine"));
+  ASSERT_TRUE(file.ok());
+  EXPECT_TRUE(file->CheckWhole(absl::UnavailableError("Bad address")).ok());
+}
+
 TEST_F(MappedFileTest, OneThatWasCutWithinItsLastPageIsBlamed) {
   const std::string path = File("page");
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);

@@ -119,7 +119,8 @@ TEST(QueuePoolTest, WhereNoDescriptorIsLeftCallsEndAndTheirQueuesAreEmpty) {
   const FullListener nobody_answers;
   const Connection connection(nobody_answers.target(), {});
   const AllDescriptorsTaken none_left;
-  EXPECT_TRUE(connection.PauseAndConnect(absl::Milliseconds(100), absl::InfiniteFuture(), {}));
+  EXPECT_TRUE(connection.PauseAndConnect(absl::Milliseconds(100), Connection::PauseEnds::kInTime,
+                                         absl::InfiniteFuture(), {}));
   CallScope scope(connection, absl::Now() + absl::Seconds(1), {});
   {
     RawCall call(scope, "/warpfold.v1.ReductionService/ReduceArray");

@@ -63,8 +63,9 @@ TEST(TargetNamesTest, APathHasNoZeroBytes) {
 
 // gRPC would try for a while to reach them.
 TEST(TargetNamesTest, AHostOrAPathHasToBeThereInASchemeThatGrpcKnows) {
-  for (const char* const good : {"ipv4:///127.0.0.1:1", "ipv6:///[::1]:1", "google-c2p:///name",
-                                 "unix:///run/a", "unix:relative", "unix-abstract:///a"}) {
+  for (const char* const good :
+       {"ipv4:///127.0.0.1:1", "ipv6:///[::1]:1", "google-c2p:///name", "unix:/run/a,b",
+        "ipv6:[::1]:1,[::2]:2", "unix:///run/a", "unix:relative", "unix-abstract:///a"}) {
     EXPECT_TRUE(CheckTargets({good}).ok()) << good << ": " << CheckTargets({good});
   }
   const std::vector<std::pair<const char*, const char*>> cases = {
@@ -74,6 +75,10 @@ TEST(TargetNamesTest, AHostOrAPathHasToBeThereInASchemeThatGrpcKnows) {
       {"ipv4:127.0.0.1:1,:2", "the host is missing"},
       {"[]:50051", "brackets are for IPv6 addresses"},
       {"[localhost]:50051", "brackets are for IPv6 addresses"},
+      {"a:1,b:2", "several addresses are named as ipv4:A:1,B:2 or as several targets"},
+      {"localhost?:1", "a host has no '/', '?' or '#'"},
+      {"127.0.0.1#:50051", "a host has no '/', '?' or '#'"},
+      {"localhost/x:1", "a host has no '/', '?' or '#'"},
       {"unix:", "a Unix socket has a path"},
       {"unix://", "a Unix socket has a path"},
       {"unix-abstract:", "a Unix socket has a path"},
