@@ -110,6 +110,19 @@ TEST(SegmentsDeviceTest, RowsOfAMessageAreOnePiece) {
   }
 }
 
+// Keeps the array's bytes on the device, and asks for its segments.
+v1::ReduceSegmentsRequest RequestOfKept(const SegmentedArray& array, FakeBackend& backend, Service& service) {
+  std::shared_ptr<kernels::Memory> memory = *backend.Allocate(0, array.data.size());
+  std::copy_n(AsBytes(array.data).begin(), array.data.size(), const_cast<std::byte*>(memory->data()));
+  v1::ReduceSegmentsRequest request;
+  *request.mutable_header() = array.header;
+  v1::ArrayReference& reference = *request.mutable_header()->mutable_reference();
+  reference.set_token(service.memories.Add(std::make_shared<const NamedMemory>(
+      std::vector<NamedMemory::Part>{{.memory = memory, .byte_count = array.data.size()}})));
+  reference.set_element_count(array.data.size() / array.reduction().element_bytes());
+  return request;
+}
+
 // While others have all slots, a kept array's segments are not finished.
 TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
   FakeBackend backend(2);
@@ -119,14 +132,7 @@ TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
     SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
                             .data = std::string(40'000, '\1'),
                             .lengths = std::vector<std::uint64_t>(10, 1000)};
-    std::shared_ptr<kernels::Memory> memory = *backend.Allocate(0, array.data.size());
-    std::copy_n(AsBytes(array.data).begin(), array.data.size(), const_cast<std::byte*>(memory->data()));
-    v1::ReduceSegmentsRequest request;
-    *request.mutable_header() = array.header;
-    v1::ArrayReference& reference = *request.mutable_header()->mutable_reference();
-    reference.set_token(service.memories.Add(std::make_shared<const NamedMemory>(
-        std::vector<NamedMemory::Part>{{.memory = memory, .byte_count = array.data.size()}})));
-    reference.set_element_count(10'000);
+    v1::ReduceSegmentsRequest request = RequestOfKept(array, backend, service);
     request.mutable_header()->set_expected_segment_count(10);
     if (!is_ragged) request.mutable_header()->set_segment_length(1000);
     CountingHolder others;
@@ -168,15 +174,8 @@ int StartsOfKeptSegments(std::uint64_t count, bool to_memory = false) {
   SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
                           .data = std::string(count * 4, '\1'),
                           .lengths = std::vector<std::uint64_t>(count, 1)};
-  std::shared_ptr<kernels::Memory> memory = *backend.Allocate(0, array.data.size());
-  std::copy_n(AsBytes(array.data).begin(), array.data.size(), const_cast<std::byte*>(memory->data()));
-  v1::ReduceSegmentsRequest request;
-  *request.mutable_header() = array.header;
+  v1::ReduceSegmentsRequest request = RequestOfKept(array, backend, service);
   request.mutable_header()->set_segment_length(1);
-  v1::ArrayReference& reference = *request.mutable_header()->mutable_reference();
-  reference.set_token(service.memories.Add(std::make_shared<const NamedMemory>(
-      std::vector<NamedMemory::Part>{{.memory = memory, .byte_count = array.data.size()}})));
-  reference.set_element_count(count);
   std::vector<std::uint64_t> results(count);
   if (to_memory) {
     request.mutable_header()->set_expected_segment_count(count);
@@ -218,15 +217,8 @@ TEST(SegmentsDeviceTest, ManyStartsOfAKeptArrayLeaveTheThreadToOthers) {
   SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
                           .data = std::string(kSegments * 4, '\1'),
                           .lengths = std::vector<std::uint64_t>(kSegments, 1)};
-  std::shared_ptr<kernels::Memory> memory = *backend.Allocate(0, array.data.size());
-  std::copy_n(AsBytes(array.data).begin(), array.data.size(), const_cast<std::byte*>(memory->data()));
-  v1::ReduceSegmentsRequest request;
-  *request.mutable_header() = array.header;
+  v1::ReduceSegmentsRequest request = RequestOfKept(array, backend, service);
   request.mutable_header()->set_segment_length(1);
-  v1::ArrayReference& reference = *request.mutable_header()->mutable_reference();
-  reference.set_token(service.memories.Add(std::make_shared<const NamedMemory>(
-      std::vector<NamedMemory::Part>{{.memory = memory, .byte_count = array.data.size()}})));
-  reference.set_element_count(kSegments);
   SegmentDriver driver(service, pool);
   driver.OnMessage(MessageOf(request));
   EXPECT_EQ(backend.behaviour.starts, 8) << "of 30";
